@@ -1,0 +1,3 @@
+module ckptplan
+
+go 1.26

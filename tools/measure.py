@@ -1,0 +1,429 @@
+"""What PyTorch itself allocates in a training step, measured without a GPU.
+
+Runs the real Hugging Face model classes on the meta device, routed to the ATen ops that a CUDA device dispatches
+(native_dropout, flash / efficient attention), and records every storage's birth and death, op by op, for two steps.
+Not seen: buffers allocated inside a kernel, allocator rounding, library workspaces.
+"""
+import json, sys, weakref, gc, math, os, time, functools, traceback, contextlib
+import torch, torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils import _pytree as pytree
+
+aten = torch.ops.aten
+
+def uses(t):
+    return t._use_count(), torch._C._storage_Use_Count(t.untyped_storage()._cdata)
+
+def dense(t):
+    """Non-overlapping and dense."""
+    n = 1
+    for st, sz in sorted((st, sz) for st, sz in zip(t.stride(), t.shape) if sz != 1):
+        if st != n: return False
+        n *= sz
+    return True
+
+@functools.cache
+def last_reference():
+    """What `uses` says, inside a mode, of a fan-in's first gradient when nothing else refers to it."""
+    seen = []
+    class Probe(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func is aten.add.Tensor and not torch.is_grad_enabled(): seen.append(uses(args[0]))
+            return func(*args, **(kwargs or {}))
+    with Probe():
+        y = torch.ones(4, device="meta", requires_grad=True).exp()
+        (y.sin() + y.cos()).backward(torch.ones(4, device="meta"))
+    return seen[0]
+
+class Tracker(TorchDispatchMode):
+    """Counts live bytes of every storage seen."""
+    def __init__(self, inplace_fanin=True):
+        super().__init__()
+        self.rec = {}            # storage key -> [bytes, tag]
+        self.cur = 0
+        self.peaks = {}          # phase -> [bytes, op, composition]
+        self.phase = "setup"
+        self.inplace_fanin = inplace_fanin
+        self.fanin = 0
+        self.last = last_reference()
+        self.dump_at = None      # (phase, bytes): list what is alive when this is reached
+        self.dump = None
+        self.trace = None        # a list: one line an op is appended
+    def key(self, t):
+        return t.untyped_storage()._cdata
+    def add(self, t, tag):
+        st = t.untyped_storage()
+        k = st._cdata
+        if k in self.rec: return
+        n = st.nbytes()
+        self.rec[k] = [n, tag, tuple(t.shape), str(t.dtype).replace("torch.", ""), self.phase]
+        self.cur += n
+        weakref.finalize(st, self.drop, k)
+    def drop(self, k):
+        r = self.rec.pop(k, None)
+        if r: self.cur -= r[0]
+    def mark(self, op):
+        p = self.peaks.get(self.phase)
+        if p is None or self.cur > p[0]:
+            self.peaks[self.phase] = [self.cur, op]
+        if self.trace is not None and op != "start": self.trace.append((self.phase, self.cur, op))
+        if self.dump_at == (self.phase, self.cur) and self.dump is None:
+            self.dump = [list(r) for r in self.rec.values() if r[0]]
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        # the engine's own fan-in sum `old + new`: a real run does it in place where old is the last reference to an owned storage
+        # (input_buffer.cpp, can_accumulate_inplace); a view keeps its base, so it is not. Out of place here only because a mode is active.
+        steal = (self.inplace_fanin and func is aten.add.Tensor and self.phase.endswith("backward") and not torch.is_grad_enabled()
+                 and len(args) == 2 and isinstance(args[1], torch.Tensor) and args[0].shape == args[1].shape and args[0].dtype == args[1].dtype
+                 and dense(args[0]) and uses(args[0]) == self.last)
+        out = func(*args, **(kwargs or {}))
+        name = str(func)
+        outs = [o for o in pytree.tree_leaves(out) if isinstance(o, torch.Tensor)]
+        r = self.rec.get(self.key(args[0])) if steal else None
+        if r is not None:
+            so = outs[0].untyped_storage()
+            self.rec[so._cdata] = [r[0], name, tuple(outs[0].shape), str(outs[0].dtype).replace("torch.", ""), self.phase]
+            r[0] = 0
+            weakref.finalize(so, self.drop, so._cdata)
+            self.fanin += 1
+        for o in outs:
+            self.add(o, name)
+        self.mark(name)
+        if self.trace is not None:
+            self.trace[-1] += (" ".join(f"{tuple(o.shape)}{'' if o.is_contiguous() else o.stride()}:{str(o.dtype).replace('torch.', '')}" for o in outs) + (" inplace" if r is not None else ""),)
+        return out
+
+AMP = [False]
+OFF = [0]     # depth of regions where the model turns autocast off
+
+class autocast_off:
+    def __enter__(self): OFF[0] += 1
+    def __exit__(self, *a): OFF[0] -= 1
+
+def flash_ok(q, k, v, mask, p):
+    return mask is None and q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] == v.shape[-1] <= 256
+
+def cuda_sdpa(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """What the CUDA dispatcher would pick: flash, else efficient."""
+    if AMP[0]:
+        q, k, v = (t.to(torch.bfloat16) if t.dtype == torch.float32 else t for t in (q, k, v))
+        if attn_mask is not None and attn_mask.dtype == torch.float32: attn_mask = attn_mask.to(torch.bfloat16)
+    D = q.shape[-1]
+    pad = (-D) % 8
+    if flash_ok(q, k, v, attn_mask, dropout_p):
+        if pad:
+            q, k, v = (F.pad(t, (0, pad)) for t in (q, k, v))
+        out = aten._scaled_dot_product_flash_attention(q, k, v, dropout_p, is_causal, False, scale=scale if scale is not None else D ** -0.5)[0]
+        return out[..., :D] if pad else out
+    bias = None   # grouped heads: native in the efficient kernel since 2.14 (PR #191085), k and v stay as they are
+    if attn_mask is not None:
+        bias = attn_mask
+        if bias.dtype == torch.bool:
+            bias = torch.zeros_like(bias, dtype=q.dtype).masked_fill_(bias.logical_not(), float("-inf"))
+        bias = bias.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+    out = aten._scaled_dot_product_efficient_attention(q, k, v, bias, True, dropout_p, is_causal, scale=scale)[0]
+    return out
+
+def cuda_dropout(x, p=0.5, training=True, inplace=False):
+    if not training or p == 0.0: return x
+    return torch.native_dropout(x, p, True)[0]
+
+def patch():
+    F.scaled_dot_product_attention = cuda_sdpa
+    torch.nn.functional.scaled_dot_product_attention = cuda_sdpa
+    F.dropout = cuda_dropout
+    torch.nn.functional.dropout = cuda_dropout
+    import transformers.masking_utils as mu
+    ignore = mu._ignore_causal_mask_sdpa
+    def ignore_mask(*a, **k):
+        try: return ignore(*a, **k)
+        except RuntimeError: return True   # an all-ones mask; a real device reads it and drops it
+    mu._ignore_causal_mask_sdpa = ignore_mask
+    mu.find_packed_sequence_indices = lambda *a, **k: None   # reads values; a few int64 rows, freed at once
+    torch.nn.Dropout.forward = lambda self, x: cuda_dropout(x, self.p, self.training)
+
+from torch.overrides import TorchFunctionMode, resolve_name
+LOW = {"linear", "matmul", "bmm", "mm", "addmm", "baddbmm", "conv2d", "conv1d", "einsum", "__matmul__", "__rmatmul__"}
+FP32 = {"layer_norm", "native_layer_norm", "pow", "__pow__", "rsqrt", "exp", "log", "softplus", "logsumexp", "nll_loss", "mse_loss", "norm", "reciprocal", "cosine_similarity", "group_norm"}
+FP32_OUT = {"softmax", "log_softmax", "cumsum", "cumprod", "sum", "prod"}
+
+class CudaAutocast(TorchFunctionMode):
+    """CUDA's autocast rules, applied to meta tensors: per-call casts of activations, one cached cast a leaf weight."""
+    def __init__(self):
+        self.cache = {}
+    def low(self, t):
+        if not isinstance(t, torch.Tensor) or t.dtype != torch.float32: return t
+        if t.requires_grad and t.is_leaf and t._base is None:
+            if id(t) not in self.cache: self.cache[id(t)] = (t, t.to(torch.bfloat16))
+            return self.cache[id(t)][1]
+        return t.to(torch.bfloat16)
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        n = getattr(func, "__name__", "") if not OFF[0] else ""
+        if n in LOW:
+            args, kwargs = pytree.tree_map(self.low, (args, kwargs))
+        elif n in FP32 and not (n in ("pow", "__pow__") and not isinstance(args[0], torch.Tensor)):
+            args, kwargs = pytree.tree_map(lambda t: t.float() if isinstance(t, torch.Tensor) and t.dtype in (torch.bfloat16, torch.float16) else t, (args, kwargs))
+        elif n in FP32_OUT and isinstance(args[0], torch.Tensor) and args[0].dtype in (torch.bfloat16, torch.float16) and kwargs.get("dtype") is None:
+            kwargs = dict(kwargs, dtype=torch.float32)
+        elif n == "cross_entropy" and args[0].dtype != torch.float32:
+            # it asks for log_softmax in its input's dtype, which autocast respects; nll_loss is cast to fp32
+            assert not kwargs.get("label_smoothing")
+            kw = {k: v for k, v in kwargs.items() if k in ("weight", "ignore_index", "reduction")}
+            return F.nll_loss(torch.log_softmax(args[0], 1, dtype=args[0].dtype).float(), *args[1:], **kw)
+        return func(*args, **kwargs)
+    def __exit__(self, *a):
+        self.cache.clear()
+        return super().__exit__(*a)
+
+class LoraLinear(torch.nn.Module):
+    """peft's rule for a LoRA linear: adapters in their own dtype, result cast back."""
+    def __init__(self, base, r, alpha, p, dtype):
+        super().__init__()
+        self.base, self.scaling, self.p = base, alpha / r, p
+        i, o = base.in_features, base.out_features
+        self.A = torch.nn.Linear(i, r, bias=False, device="meta", dtype=dtype)
+        self.B = torch.nn.Linear(r, o, bias=False, device="meta", dtype=dtype)
+    def forward(self, x):
+        res = self.base(x)
+        dt = res.dtype
+        x = x.to(self.A.weight.dtype)
+        res = res + self.B(self.A(cuda_dropout(x, self.p, self.training))) * self.scaling
+        return res.to(dt)
+
+def inject_lora(m, spec):
+    for p in m.parameters(): p.requires_grad_(False)
+    dt = {"bf16": torch.bfloat16, "fp32": torch.float32}[spec.get("dtype", "fp32")]
+    n = 0
+    for name, mod in list(m.named_modules()):
+        for cn, ch in list(mod.named_children()):
+            if isinstance(ch, torch.nn.Linear) and cn in spec["targets"]:
+                setattr(mod, cn, LoraLinear(ch, spec["r"], spec.get("alpha", 2 * spec["r"]), spec.get("dropout", 0.0), dt)); n += 1
+    return n
+
+def build(case):
+    import transformers
+    from transformers import AutoConfig
+    cfg = AutoConfig.for_model(case["model_type"], **case["config"])
+    cfg._attn_implementation = case.get("attention", "sdpa")
+    if hasattr(cfg, "use_cache"): cfg.use_cache = False
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(case["precision"], torch.float32)
+    cls = getattr(transformers, case["auto"])
+    old = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device("meta"):
+            m = cls.from_config(cfg, attn_implementation=case.get("attention", "sdpa"))
+    finally:
+        torch.set_default_dtype(old)
+    mod = sys.modules[type(m).__module__]
+    if hasattr(mod, "maybe_autocast"): mod.maybe_autocast = lambda device_type, enabled=True, **k: contextlib.nullcontext() if enabled else autocast_off()
+    m = m.to(dtype)
+    m.train()
+    return m, cfg
+
+def layers_of(m):
+    from transformers.modeling_layers import GradientCheckpointingLayer
+    return [x for x in m.modules() if isinstance(x, GradientCheckpointingLayer)]
+
+class Segment(torch.nn.Module):
+    """Consecutive layers under one checkpoint; `each` also checkpoints every layer inside it."""
+    def __init__(self, layers, each=False):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(layers)
+        self.each = each
+        for n in ("attention_type", "layer_type", "sliding_window"):
+            if hasattr(layers[0], n): setattr(self, n, getattr(layers[0], n))
+    def run(self, x, args, kw):
+        for l in self.layers:
+            y = ckpt(lambda x, l=l: l(x, *args, **kw), x) if self.each else l(x, *args, **kw)
+            x = y[0] if isinstance(y, tuple) else y
+        return x
+    def forward(self, x, *args, **kw):
+        return ckpt(lambda x: self.run(x, args, kw), x)
+
+def ckpt(fn, *args):
+    from torch.utils.checkpoint import checkpoint
+    kw = dict(context_fn=lambda: (contextlib.nullcontext(), CudaAutocast())) if AMP[0] else {}
+    return checkpoint(fn, *args, use_reentrant=False, **kw)
+
+def layer_list(m):
+    ls = layers_of(m)
+    for mod in m.modules():
+        for n, ch in mod.named_children():
+            if isinstance(ch, torch.nn.ModuleList) and len(ch) == len(ls) and ch[0] is ls[0]: return mod, n
+    raise ValueError("no single list of layers")
+
+def apply_strategy(m, s):
+    if s == "none": return 0
+    L = len(layers_of(m))
+    if s.startswith(("segments-", "nested-")) or s == "sqrt":
+        k = round(math.sqrt(L)) if s == "sqrt" else int(s.split("-")[1])
+        parent, name = layer_list(m)
+        ls = list(getattr(parent, name))
+        setattr(parent, name, torch.nn.ModuleList(Segment(ls[i:i + k], s.startswith("nested-")) for i in range(0, L, k)))
+        return L
+    if s in ("selective-attn", "selective-mlp"):
+        for l in layers_of(m):
+            sub = next(ch for n, ch in l.named_children() if n in (("self_attn", "attn", "attention") if s == "selective-attn" else ("mlp",)))
+            fwd = sub.forward
+            def wrapped(hidden_states, *a, _f=fwd, **k): return ckpt(lambda h: _f(h, *a, **k), hidden_states)
+            sub.forward = wrapped
+        return L
+    if s == "selective":
+        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+        import sys
+        impl = m.config._attn_implementation
+        inner = ALL_ATTENTION_FUNCTIONS.get_interface(impl, sys.modules[type(m).__module__].__dict__.get("eager_attention_forward")) if hasattr(ALL_ATTENTION_FUNCTIONS, "get_interface") else ALL_ATTENTION_FUNCTIONS[impl]
+        def core(module, q, k, v, mask, **kw): return ckpt(lambda q, k, v: inner(module, q, k, v, mask, **kw)[0], q, k, v), None
+        mod = sys.modules[type(m).__module__]
+        if impl == "eager":
+            mod.eager_attention_forward = core
+            UNDO.append(lambda: setattr(mod, "eager_attention_forward", inner))
+        else:
+            ALL_ATTENTION_FUNCTIONS[impl] = core
+            UNDO.append(lambda: ALL_ATTENTION_FUNCTIONS.__setitem__(impl, inner))
+        return L
+    kw = {"use_reentrant": False}
+    if AMP[0]:
+        kw["context_fn"] = lambda: (contextlib.nullcontext(), CudaAutocast())
+    m.gradient_checkpointing_enable(gradient_checkpointing_kwargs=kw)
+    ls = layers_of(m)
+    if s == "full": keep = set(range(len(ls)))
+    elif s.startswith("every-"):
+        k = int(s.split("-")[1]); keep = {i for i in range(len(ls)) if i % k == 0}
+    elif s.startswith("first-"):
+        k = int(s.split("-")[1]); keep = set(range(k))
+    elif s.startswith("last-"):
+        k = int(s.split("-")[1]); keep = set(range(len(ls) - k, len(ls)))
+    else: raise ValueError(s)
+    for i, l in enumerate(ls): l.gradient_checkpointing = i in keep
+    return len(keep)
+
+def inputs(case, cfg):
+    B, S = case["batch"], case["seq"]
+    dev = "meta"
+    kind = case["auto"]
+    if "ImageClassification" in kind:
+        dt = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(case["precision"], torch.float32)
+        return dict(pixel_values=torch.empty(B, cfg.num_channels, cfg.image_size, cfg.image_size, device=dev, dtype=dt), labels=torch.zeros(B, dtype=torch.long, device=dev))
+    ids = torch.zeros(B, S, dtype=torch.long, device=dev)
+    d = dict(input_ids=ids, labels=torch.zeros(B, S, dtype=torch.long, device=dev))
+    if "SequenceClassification" in kind: d["labels"] = torch.zeros(B, dtype=torch.long, device=dev)
+    if "Seq2Seq" in kind: d["decoder_input_ids"] = torch.zeros(B, case.get("dec_seq", S), dtype=torch.long, device=dev); d["labels"] = torch.zeros(B, case.get("dec_seq", S), dtype=torch.long, device=dev)
+    return d
+
+def storage_bytes(ts):
+    seen = {}
+    for t in ts:
+        s = t.untyped_storage(); seen[s._cdata] = s.nbytes()
+    return sum(seen.values())
+
+UNDO = []   # what a strategy patched outside its model
+
+class FusedAdamW:
+    """AdamW(fused=True), which meta tensors do not have: its kernel allocates nothing, its state is two copies and a step scalar."""
+    def __init__(self, P): self.P, self.state = P, {}
+    def step(self):
+        for p in self.P:
+            if p.grad is not None and p not in self.state:
+                self.state[p] = torch.zeros((), dtype=torch.float32, device=p.device), torch.zeros_like(p.detach()), torch.zeros_like(p.detach())
+    def zero_grad(self, set_to_none=True):
+        for p in self.P: p.grad = None
+
+def run(case, dump_at=None, trace=None):
+    while UNDO: UNDO.pop()()
+    patch()
+    AMP[0] = case["precision"].startswith("amp")
+    m, cfg = build(case)
+    if case.get("lora"):
+        inject_lora(m, case["lora"])
+        if case.get("strategy", "none") != "none": m.enable_input_require_grads()
+    nck = apply_strategy(m, case.get("strategy", "none"))
+    allP = [p for p in m.parameters()]
+    P = [p for p in allP if p.requires_grad]
+    res = dict(trainable_parameters=sum(p.numel() for p in P), trainable_bytes=storage_bytes(P), all_parameters=sum(p.numel() for p in allP), all_parameter_bytes=storage_bytes(allP), parameters=sum(p.numel() for p in P), parameter_bytes=storage_bytes(P), buffer_bytes=storage_bytes(list(m.buffers())) if list(m.buffers()) else 0,
+               checkpointed_layers=nck, layers=len(layers_of(m)))
+    optname = case.get("optimizer", "adamw")
+    if optname == "none": opt = None
+    elif optname.startswith("adamw"):
+        opt = FusedAdamW(P) if optname == "adamw_fused" else torch.optim.AdamW(P, lr=1e-4, foreach=dict(adamw=True, adamw_loop=False)[optname])
+    elif optname == "sgd": opt = torch.optim.SGD(P, lr=1e-3, foreach=True)
+    x = inputs(case, cfg)
+    tr = Tracker()
+    tr.dump_at, tr.trace = dump_at, trace
+    for t in list(allP) + list(m.buffers()) + list(x.values()):
+        tr.add(t, "static")
+    res["static_bytes"] = tr.cur
+    ctx = CudaAutocast if AMP[0] else contextlib.nullcontext
+    keep = case.get("keep_logits", True)
+    with tr:
+        for step in (1, 2):
+            tr.phase = f"{step}.forward"; tr.mark("start")
+            with ctx():
+                out = m(**x)
+            loss = out.loss
+            after = tr.cur
+            res[f"after_forward_{step}"] = after
+            if not keep: del out
+            res[f"before_backward_{step}"] = tr.cur
+            tr.phase = f"{step}.backward"; tr.mark("start")
+            loss.backward()
+            if keep: del out
+            del loss
+            gc.collect()
+            res[f"after_backward_{step}"] = tr.cur
+            if opt is not None:
+                tr.phase = f"{step}.optimizer"; tr.mark("start")
+                opt.step()
+                opt.zero_grad(set_to_none=True)
+                res[f"after_step_{step}"] = tr.cur
+            else:
+                for p in P: p.grad = None
+    res["peaks"] = {k: dict(bytes=v[0], op=v[1]) for k, v in tr.peaks.items()}
+    if dump_at: res["alive"] = tr.dump
+    return res
+
+def explain(case, phase):
+    """What is alive at the peak of one phase, grouped by op, shape and dtype."""
+    peak = run(case)["peaks"][phase]
+    alive = run(case, dump_at=(phase, peak["bytes"]))["alive"] or []
+    groups = {}
+    for n, op, shape, dtype, born in alive:
+        g = groups.setdefault((born, op, shape, dtype), [0, 0]); g[0] += 1; g[1] += n
+    print(f"{case['id']}  {phase}  peak {peak['bytes']:,} at {peak['op']}")
+    for (born, op, shape, dtype), (c, n) in sorted(groups.items(), key=lambda kv: -kv[1][1]):
+        print(f"{n:>16,}  {c:>5} x {op:<50} {str(shape):<28} {dtype:<9} born in {born}")
+
+def print_trace(case, steps="2"):
+    """Every ATen op of the given steps with the live bytes after it: what memory.Simulate must reproduce."""
+    trace = []
+    run(case, trace=trace)
+    for phase, cur, op, *outs in trace:
+        if phase[0] in steps: print(f"{phase}\t{cur}\t{op}\t{outs[0] if outs else ''}")
+
+def main(argv):
+    if len(argv) >= 3 and argv[0] == "trace":
+        return print_trace(next(c for c in json.load(open(argv[1])) if c["id"] == argv[2]), *argv[3:4])
+    if len(argv) >= 4 and argv[0] == "explain":
+        case = next(c for c in json.load(open(argv[1])) if c["id"] == argv[2])
+        return explain(case, argv[3])
+    if len(argv) != 2:
+        sys.exit("usage: measure.py CASES.json OUT.json | measure.py explain CASES.json ID PHASE   (PHASE: 2.forward, 2.backward, 2.optimizer) | measure.py trace CASES.json ID [STEPS]")
+    cases, outp = json.load(open(argv[0])), argv[1]
+    done = {r["id"]: r for r in json.load(open(outp))} if os.path.exists(outp) else {}
+    for c in cases:
+        if "result" in done.get(c["id"], {}): continue
+        c = {k: v for k, v in c.items() if k not in ("result", "error")}
+        t = time.time()
+        try:
+            done[c["id"]] = dict(**c, result=run(c))
+        except Exception as e:
+            done[c["id"]] = dict(**c, error=repr(e)[:300])
+            if os.environ.get("TB"): traceback.print_exc()
+        r = done[c["id"]]
+        print(c["id"], f"{time.time()-t:.1f}s", r.get("error") or {k: v["bytes"] for k, v in r["result"]["peaks"].items()}, flush=True)
+        json.dump(list(done.values()), open(outp, "w"), indent=1)
+        gc.collect()
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
