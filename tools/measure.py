@@ -4,8 +4,8 @@ Runs the real Hugging Face model classes on the meta device, routed to the ATen 
 (native_dropout, flash / efficient attention), and records every storage's birth and death, op by op, for two steps.
 Not seen: buffers allocated inside a kernel, allocator rounding, library workspaces.
 """
-import json, sys, weakref, gc, math, os, time, functools, traceback, contextlib
-import torch, torch.nn.functional as F
+import json, sys, weakref, gc, math, os, time, functools, traceback, contextlib, types
+import torch, torch.nn as nn, torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils import _pytree as pytree
 
@@ -34,6 +34,15 @@ def last_reference():
         y = torch.ones(4, device="meta", requires_grad=True).exp()
         (y.sin() + y.cos()).backward(torch.ones(4, device="meta"))
     return seen[0]
+
+def safe_softmax(x, dim, dtype=None):
+    """aten::_safe_softmax is a composite below autograd: its bool mask is a tensor that a mode would not see."""
+    out = aten._softmax.default(x if dtype is None else x.to(dtype), dim, False)
+    masked = aten.isneginf.default(x)
+    rows = aten.all.dim(masked, dim, True)
+    return aten.where.self_out(rows, aten.scalar_tensor.default(0.0, dtype=out.dtype, device=out.device), out, out=out)
+
+COMPOSITE = {aten._safe_softmax.default: safe_softmax}   # kernels that call other ATen ops: those are counted one by one
 
 class Tracker(TorchDispatchMode):
     """Counts live bytes of every storage seen."""
@@ -75,7 +84,9 @@ class Tracker(TorchDispatchMode):
         steal = (self.inplace_fanin and func is aten.add.Tensor and self.phase.endswith("backward") and not torch.is_grad_enabled()
                  and len(args) == 2 and isinstance(args[1], torch.Tensor) and args[0].shape == args[1].shape and args[0].dtype == args[1].dtype
                  and dense(args[0]) and uses(args[0]) == self.last)
-        out = func(*args, **(kwargs or {}))
+        if func in COMPOSITE:
+            with self: out = COMPOSITE[func](*args, **(kwargs or {}))
+        else: out = func(*args, **(kwargs or {}))
         name = str(func)
         outs = [o for o in pytree.tree_leaves(out) if isinstance(o, torch.Tensor)]
         r = self.rec.get(self.key(args[0])) if steal else None
@@ -92,7 +103,8 @@ class Tracker(TorchDispatchMode):
             self.trace[-1] += (" ".join(f"{tuple(o.shape)}{'' if o.is_contiguous() else o.stride()}:{str(o.dtype).replace('torch.', '')}" for o in outs) + (" inplace" if r is not None else ""),)
         return out
 
-AMP = [False]
+AMP = [None]     # autocast's dtype
+MATH = [False]   # attention "math"
 OFF = [0]     # depth of regions where the model turns autocast off
 
 class autocast_off:
@@ -102,11 +114,42 @@ class autocast_off:
 def flash_ok(q, k, v, mask, p):
     return mask is None and q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] == v.shape[-1] <= 256
 
+def additive(mask, dtype):
+    """convert_boolean_attn_mask: what SDPA makes of a boolean mask before any kernel."""
+    if mask is None or mask.dtype != torch.bool: return mask
+    return torch.where(mask, 0.0, torch.scalar_tensor(float("-inf"), dtype=dtype, device=mask.device))
+
+def math_sdpa(q_, k_, v_, mask=None, p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """aten::_scaled_dot_product_attention_math, op by op and with the locals of its C++ frame, as a CUDA run executes it.
+
+    The op itself under a dispatch mode differs twice: the mask is added out of place (a mode counts as a tensor subclass), and
+    dropout is composed of bernoulli and mul (fused only on CUDA). All else is the same sequence of ATen ops.
+    """
+    low = q_.dtype
+    q_acc, k_acc, v_acc = (t.float() if low in (torch.bfloat16, torch.float16) else t for t in (q_, k_, v_))
+    root = math.sqrt(scale if scale is not None else q_.shape[-1] ** -0.5)
+    q = aten.mul.Scalar(q_acc, root)
+    if is_causal:
+        mask = torch.ones(q.shape[-2], k_acc.shape[-2], dtype=torch.bool, device=q.device).tril()
+        mask = additive(mask, q.dtype)
+    k, v = k_acc, v_acc
+    if enable_gqa and q.shape[-3] != k.shape[-3]:
+        n = q.shape[-3] // k.shape[-3]
+        k, v = k_acc.repeat_interleave(n, -3), v_acc.repeat_interleave(n, -3)
+    attn = torch.matmul(q, aten.mul.Scalar(k.transpose(-2, -1), root))
+    if mask is not None: attn.add_(mask)
+    attn = torch._safe_softmax(attn, -1)
+    if p > 0: attn = torch.native_dropout(attn, p, True)[0]
+    weights = attn.to(low)   # the op's second result, dropped by SDPA once the first is made
+    return torch.matmul(attn, v).to(low)
+
 def cuda_sdpa(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """What the CUDA dispatcher would pick: flash, else efficient."""
     if AMP[0]:
-        q, k, v = (t.to(torch.bfloat16) if t.dtype == torch.float32 else t for t in (q, k, v))
-        if attn_mask is not None and attn_mask.dtype == torch.float32: attn_mask = attn_mask.to(torch.bfloat16)
+        q, k, v = (t.to(AMP[0]) if t.dtype == torch.float32 else t for t in (q, k, v))
+        if attn_mask is not None and attn_mask.dtype == torch.float32: attn_mask = attn_mask.to(AMP[0])
+    if MATH[0]:
+        with autocast_off(): return math_sdpa(q, k, v, additive(attn_mask, q.dtype), dropout_p, is_causal, scale, enable_gqa)
     D = q.shape[-1]
     pad = (-D) % 8
     if flash_ok(q, k, v, attn_mask, dropout_p):
@@ -116,9 +159,9 @@ def cuda_sdpa(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=Non
         return out[..., :D] if pad else out
     bias = None   # grouped heads: native in the efficient kernel since 2.14 (PR #191085), k and v stay as they are
     if attn_mask is not None:
-        bias = attn_mask
-        if bias.dtype == torch.bool:
-            bias = torch.zeros_like(bias, dtype=q.dtype).masked_fill_(bias.logical_not(), float("-inf"))
+        bias = additive(attn_mask, q.dtype)
+        if bias.shape[-1] % 16:   # preprocess_mask: rows of the bias start at a multiple of 16 elements
+            bias = F.pad(bias, (0, -bias.shape[-1] % 16))[..., :bias.shape[-1]]
         bias = bias.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     out = aten._scaled_dot_product_efficient_attention(q, k, v, bias, True, dropout_p, is_causal, scale=scale)[0]
     return out
@@ -153,9 +196,9 @@ class CudaAutocast(TorchFunctionMode):
     def low(self, t):
         if not isinstance(t, torch.Tensor) or t.dtype != torch.float32: return t
         if t.requires_grad and t.is_leaf and t._base is None:
-            if id(t) not in self.cache: self.cache[id(t)] = (t, t.to(torch.bfloat16))
+            if id(t) not in self.cache: self.cache[id(t)] = (t, t.to(AMP[0]))
             return self.cache[id(t)][1]
-        return t.to(torch.bfloat16)
+        return t.to(AMP[0])
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         n = getattr(func, "__name__", "") if not OFF[0] else ""
@@ -170,6 +213,12 @@ class CudaAutocast(TorchFunctionMode):
             assert not kwargs.get("label_smoothing")
             kw = {k: v for k, v in kwargs.items() if k in ("weight", "ignore_index", "reduction")}
             return F.nll_loss(torch.log_softmax(args[0], 1, dtype=args[0].dtype).float(), *args[1:], **kw)
+        elif n == "multi_head_attention_forward":
+            # a Python function of many ops: run its body under the mode, past its own look for overrides
+            looks, F.has_torch_function = F.has_torch_function, lambda ts: False
+            try:
+                with self: return func(*args, **kwargs)
+            finally: F.has_torch_function = looks
         return func(*args, **kwargs)
     def __exit__(self, *a):
         self.cache.clear()
@@ -192,7 +241,7 @@ class LoraLinear(torch.nn.Module):
 
 def inject_lora(m, spec):
     for p in m.parameters(): p.requires_grad_(False)
-    dt = {"bf16": torch.bfloat16, "fp32": torch.float32}[spec.get("dtype", "fp32")]
+    dt = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[spec.get("dtype", "fp32")]
     n = 0
     for name, mod in list(m.named_modules()):
         for cn, ch in list(mod.named_children()):
@@ -200,19 +249,109 @@ def inject_lora(m, spec):
                 setattr(mod, cn, LoraLinear(ch, spec["r"], spec.get("alpha", 2 * spec["r"]), spec.get("dropout", 0.0), dt)); n += 1
     return n
 
+class MHABlock(nn.Module):
+    """A pre-norm block around nn.MultiheadAttention as it is mostly called: need_weights stays True."""
+    def __init__(self, d_model, nhead, dim_feedforward, dropout):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.attn = nn.MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(d_model, dim_feedforward), nn.GELU(), nn.Linear(dim_feedforward, d_model), nn.Dropout(dropout))
+    def forward(self, x, src_mask=None, is_causal=False):
+        h = self.norm1(x)
+        a, _ = self.attn(h, h, h, attn_mask=src_mask)
+        x = x + a
+        return x + self.mlp(self.norm2(x))
+
+class TorchEncoder(nn.Module):
+    """Embedding, positions, a stack of nn.TransformerEncoderLayer (or MHABlock), a linear head, cross-entropy over every token."""
+    def __init__(self, num_layers, d_model, nhead, dim_feedforward, vocab_size, dropout=0.1, activation="relu", norm_first=False, causal=False,
+                 positions="learned", max_len=5000, final_norm=False, block="nn.TransformerEncoderLayer", bias=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        if positions == "learned": self.positions = nn.Parameter(torch.zeros(1, max_len, d_model))
+        else: self.register_buffer("positions", torch.zeros(1, max_len, d_model))   # sinusoidal
+        self.dropout = nn.Dropout(dropout)
+        if block == "nn.TransformerEncoderLayer":
+            def layer(): return nn.TransformerEncoderLayer(d_model, nhead, dim_feedforward, dropout, activation, batch_first=True, norm_first=norm_first, bias=bias)
+        else:
+            def layer(): return MHABlock(d_model, nhead, dim_feedforward, dropout)
+        self.layers = nn.ModuleList(layer() for _ in range(num_layers))
+        self.norm = nn.LayerNorm(d_model) if final_norm else nn.Identity()
+        self.head = nn.Linear(d_model, vocab_size)
+    def forward(self, input_ids, labels):
+        S = input_ids.shape[1]
+        x = self.embedding(input_ids) * math.sqrt(self.d_model)
+        x = self.dropout(x + self.positions[:, :S])
+        mask = nn.Transformer.generate_square_subsequent_mask(S, device=x.device, dtype=x.dtype) if self.causal else None
+        for layer in self.layers:
+            x = layer(x, src_mask=mask, is_causal=self.causal)
+        logits = self.head(self.norm(x))
+        return types.SimpleNamespace(loss=F.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1)), logits=logits)
+
+class OpsBlock(nn.Module):
+    """One block of a custom stack: its ops in order; `residual` adds the block's input."""
+    def __init__(self, width, ops):
+        super().__init__()
+        self.ops, self.residual, h = nn.ModuleList(), "residual" in ops, width
+        for op in ops:
+            name, *arg = op.split()
+            if name == "linear":
+                out = width * int(arg[0].removesuffix("H") or 1) if arg[0].endswith("H") else int(arg[0])
+                self.ops.append(nn.Linear(h, out)); h = out
+            elif name == "layernorm": self.ops.append(nn.LayerNorm(h))
+            elif name == "dropout": self.ops.append(nn.Dropout(float(arg[0])))
+            elif name != "residual": self.ops.append({"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "tanh": nn.Tanh}[name]())
+        assert "residual" not in ops[:-1], "residual is the last op"
+    def forward(self, x):
+        y = x
+        for op in self.ops: y = op(y)
+        return x + y if self.residual else y
+
+class CustomStack(nn.Module):
+    """Blocks of listed ops over features [B, S, width] (or over an embedding of tokens), with a mean-squared-error or a classifier's loss."""
+    def __init__(self, num_layers, width, ops, head="mse", labels=0, vocab_size=0):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, width) if vocab_size else None
+        self.layers = nn.ModuleList(OpsBlock(width, ops) for _ in range(num_layers))
+        self.head = nn.Linear(width, labels) if head == "cross-entropy" else None
+    def forward(self, x, target):
+        if self.embedding is not None: x = self.embedding(x)
+        for layer in self.layers:
+            x = layer(x)
+        if self.head is None: return types.SimpleNamespace(loss=F.mse_loss(x, target), logits=x)
+        logits = self.head(x)
+        return types.SimpleNamespace(loss=F.cross_entropy(logits.view(-1, logits.shape[-1]), target.view(-1)), logits=logits)
+
+OWN = {"torch-encoder": TorchEncoder, "custom": CustomStack}
+
+def dtype_of(case): return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(case["precision"], torch.float32)
+
+def build_own(case):
+    old = torch.get_default_dtype()
+    torch.set_default_dtype(dtype_of(case))
+    try:
+        with torch.device("meta"): m = OWN[case["model_type"]](**case["config"])
+    finally:
+        torch.set_default_dtype(old)
+    return m.train(), types.SimpleNamespace(**case["config"])
+
 def build(case):
+    if case["model_type"] in OWN: return build_own(case)
     import transformers
     from transformers import AutoConfig
     cfg = AutoConfig.for_model(case["model_type"], **case["config"])
-    cfg._attn_implementation = case.get("attention", "sdpa")
+    attention = case.get("attention", "sdpa")
+    if attention == "math": attention = "sdpa"   # sdpa under sdpa_kernel(SDPBackend.MATH)
+    cfg._attn_implementation = attention
     if hasattr(cfg, "use_cache"): cfg.use_cache = False
-    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(case["precision"], torch.float32)
+    dtype = dtype_of(case)
     cls = getattr(transformers, case["auto"])
     old = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
         with torch.device("meta"):
-            m = cls.from_config(cfg, attn_implementation=case.get("attention", "sdpa"))
+            m = cls.from_config(cfg, attn_implementation=attention)
     finally:
         torch.set_default_dtype(old)
     mod = sys.modules[type(m).__module__]
@@ -223,7 +362,7 @@ def build(case):
 
 def layers_of(m):
     from transformers.modeling_layers import GradientCheckpointingLayer
-    return [x for x in m.modules() if isinstance(x, GradientCheckpointingLayer)]
+    return [x for x in m.modules() if isinstance(x, (GradientCheckpointingLayer, nn.TransformerEncoderLayer, MHABlock, OpsBlock))]
 
 class Segment(torch.nn.Module):
     """Consecutive layers under one checkpoint; `each` also checkpoints every layer inside it."""
@@ -245,6 +384,32 @@ def ckpt(fn, *args):
     from torch.utils.checkpoint import checkpoint
     kw = dict(context_fn=lambda: (contextlib.nullcontext(), CudaAutocast())) if AMP[0] else {}
     return checkpoint(fn, *args, use_reentrant=False, **kw)
+
+class Host:
+    """The host copy of a saved tensor (strides as torch.empty_like gives them). Host bytes are counted while it lives."""
+    cur = peak = 0
+    def __init__(self, t):
+        with torch._C._DisableTorchDispatch(): like = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta") if dense(t) else torch.empty_like(t.detach())
+        self.layout, n = (like.shape, like.stride(), like.dtype), like.untyped_storage().nbytes()
+        Host.cur += n; Host.peak = max(Host.peak, Host.cur)
+        weakref.finalize(self, Host.release, n)
+    @staticmethod
+    def release(n): Host.cur -= n
+
+def to_host(m):
+    """Hooks that move each tensor saved under them to the host at pack and make a fresh device tensor at unpack: save_on_cpu with
+    synchronous copies, parameters (and views of them) excepted. A tensor saved twice makes the trip twice."""
+    weights = {p.untyped_storage()._cdata for p in m.parameters()}
+    def pack(t):
+        if t.untyped_storage()._cdata in weights: return t
+        with torch.no_grad():
+            if not dense(t): t = t.contiguous()   # copy_ between devices packs a strided source first, on the device
+        return Host(t)
+    def unpack(h):
+        if isinstance(h, torch.Tensor): return h
+        shape, stride, dtype = h.layout
+        return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+    return lambda: torch.autograd.graph.saved_tensors_hooks(pack, unpack)
 
 def layer_list(m):
     ls = layers_of(m)
@@ -283,12 +448,20 @@ def apply_strategy(m, s):
             ALL_ATTENTION_FUNCTIONS[impl] = core
             UNDO.append(lambda: ALL_ATTENTION_FUNCTIONS.__setitem__(impl, inner))
         return L
+    if s == "offload":
+        hooks = to_host(m)
+        for l in layers_of(m):
+            def offloaded(*a, _f=l.forward, **k):
+                with hooks(): return _f(*a, **k)
+            l.forward = offloaded
+        return 0
+    own = type(m) in OWN.values()
     kw = {"use_reentrant": False}
     if AMP[0]:
         kw["context_fn"] = lambda: (contextlib.nullcontext(), CudaAutocast())
-    m.gradient_checkpointing_enable(gradient_checkpointing_kwargs=kw)
+    if not own: m.gradient_checkpointing_enable(gradient_checkpointing_kwargs=kw)
     ls = layers_of(m)
-    if s == "full": keep = set(range(len(ls)))
+    if s in ("full", "offload-inputs"): keep = set(range(len(ls)))
     elif s.startswith("every-"):
         k = int(s.split("-")[1]); keep = {i for i in range(len(ls)) if i % k == 0}
     elif s.startswith("first-"):
@@ -296,15 +469,31 @@ def apply_strategy(m, s):
     elif s.startswith("last-"):
         k = int(s.split("-")[1]); keep = set(range(len(ls) - k, len(ls)))
     else: raise ValueError(s)
-    for i, l in enumerate(ls): l.gradient_checkpointing = i in keep
+    if own:
+        for i in keep:
+            def checkpointed(x, *a, _f=ls[i].forward, **k): return ckpt(lambda x: _f(x, *a, **k), x)
+            ls[i].forward = checkpointed
+    else:
+        for i, l in enumerate(ls): l.gradient_checkpointing = i in keep
+    if s == "offload-inputs":   # the checkpoint's own saved inputs, its positional tensors, pass these hooks; what the layer saves does not
+        hooks = to_host(m)
+        for l in ls:
+            at = "forward" if own else "_gradient_checkpointing_func"
+            def hooked(*a, _f=getattr(l, at), **k):
+                with hooks(): return _f(*a, **k)
+            setattr(l, at, hooked)
     return len(keep)
 
 def inputs(case, cfg):
     B, S = case["batch"], case["seq"]
     dev = "meta"
     kind = case["auto"]
+    if case["model_type"] == "custom":
+        x = torch.zeros(B, S, dtype=torch.long, device=dev) if case["config"].get("vocab_size") else torch.empty(B, S, cfg.width, dtype=dtype_of(case), device=dev)
+        target = torch.zeros(B, S, dtype=torch.long, device=dev) if case["config"].get("head") == "cross-entropy" else torch.empty(B, S, cfg.width, dtype=dtype_of(case), device=dev)
+        return dict(x=x, target=target)
     if "ImageClassification" in kind:
-        dt = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(case["precision"], torch.float32)
+        dt = dtype_of(case)
         return dict(pixel_values=torch.empty(B, cfg.num_channels, cfg.image_size, cfg.image_size, device=dev, dtype=dt), labels=torch.zeros(B, dtype=torch.long, device=dev))
     ids = torch.zeros(B, S, dtype=torch.long, device=dev)
     d = dict(input_ids=ids, labels=torch.zeros(B, S, dtype=torch.long, device=dev))
@@ -333,7 +522,8 @@ class FusedAdamW:
 def run(case, dump_at=None, trace=None):
     while UNDO: UNDO.pop()()
     patch()
-    AMP[0] = case["precision"].startswith("amp")
+    AMP[0] = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}.get(case["precision"])
+    MATH[0] = case.get("attention") == "math"
     m, cfg = build(case)
     if case.get("lora"):
         inject_lora(m, case["lora"])
@@ -351,6 +541,7 @@ def run(case, dump_at=None, trace=None):
     x = inputs(case, cfg)
     tr = Tracker()
     tr.dump_at, tr.trace = dump_at, trace
+    Host.cur = Host.peak = 0
     for t in list(allP) + list(m.buffers()) + list(x.values()):
         tr.add(t, "static")
     res["static_bytes"] = tr.cur
@@ -358,20 +549,21 @@ def run(case, dump_at=None, trace=None):
     keep = case.get("keep_logits", True)
     with tr:
         for step in (1, 2):
-            tr.phase = f"{step}.forward"; tr.mark("start")
-            with ctx():
-                out = m(**x)
-            loss = out.loss
-            after = tr.cur
-            res[f"after_forward_{step}"] = after
-            if not keep: del out
-            res[f"before_backward_{step}"] = tr.cur
-            tr.phase = f"{step}.backward"; tr.mark("start")
-            loss.backward()
-            if keep: del out
-            del loss
-            gc.collect()
-            res[f"after_backward_{step}"] = tr.cur
+            for _ in range(case.get("grad_accum", 1)):   # a micro batch each; gradients stay, before_backward and after_* are the last one's
+                tr.phase = f"{step}.forward"; tr.mark("start")
+                with ctx():
+                    out = m(**x)
+                loss = out.loss
+                after = tr.cur
+                res[f"after_forward_{step}"] = after
+                if not keep: del out
+                res[f"before_backward_{step}"] = tr.cur
+                tr.phase = f"{step}.backward"; tr.mark("start")
+                loss.backward()
+                if keep: del out
+                del loss
+                gc.collect()
+                res[f"after_backward_{step}"] = tr.cur
             if opt is not None:
                 tr.phase = f"{step}.optimizer"; tr.mark("start")
                 opt.step()
@@ -380,6 +572,7 @@ def run(case, dump_at=None, trace=None):
             else:
                 for p in P: p.grad = None
     res["peaks"] = {k: dict(bytes=v[0], op=v[1]) for k, v in tr.peaks.items()}
+    if Host.peak: res["host_bytes"] = Host.peak
     if dump_at: res["alive"] = tr.dump
     return res
 
