@@ -2,6 +2,8 @@ package model
 
 // Spec is what the user wrote: a model and the training step it is part of. Load and LoadHF return it with every
 // field filled: what the document left out has the default of its arch, and Spec.Defaults names what was filled in.
+// Keys whose default may be true or above zero are written even when they are false or zero, so that a written spec
+// reads back as the same spec.
 //
 // Sizes are counts (not bytes). Dropout fields are probabilities in [0, 1).
 type Spec struct {
@@ -30,22 +32,22 @@ type Spec struct {
 
 	Norm       string  `yaml:"norm,omitempty" json:"norm,omitempty" jsonschema:"enum=layernorm,enum=rmsnorm,enum=rmsnorm-fused,description=Normalisation: LayerNorm; RMSNorm composed as Hugging Face does; RMSNorm as one fused op."`
 	NormOrder  string  `yaml:"norm_order,omitempty" json:"norm_order,omitempty" jsonschema:"enum=pre,enum=post,description=Norm before or after each sublayer (torch-encoder and opt)."`
-	QKNorm     bool    `yaml:"qk_norm,omitempty" json:"qk_norm,omitempty" jsonschema:"description=Normalise queries and keys."`
+	QKNorm     bool    `yaml:"qk_norm" json:"qk_norm" jsonschema:"description=Normalise queries and keys."`
 	Activation string  `yaml:"activation,omitempty" json:"activation,omitempty" jsonschema:"enum=gelu,enum=gelu_new,enum=gelu_tanh,enum=silu,enum=relu,enum=tanh,enum=quick_gelu,description=MLP activation."`
-	Gated      bool    `yaml:"gated,omitempty" json:"gated,omitempty" jsonschema:"description=Gated MLP (SwiGLU or GeGLU, by the activation)."`
+	Gated      bool    `yaml:"gated" json:"gated" jsonschema:"description=Gated MLP (SwiGLU or GeGLU, by the activation)."`
 	Positions  string  `yaml:"positions,omitempty" json:"positions,omitempty" jsonschema:"enum=learned,enum=rotary,enum=alibi,enum=relative,enum=none,description=Position information."`
 	Rotary     float64 `yaml:"rotary_fraction,omitempty" json:"rotary_fraction,omitempty" jsonschema:"description=Share of head_dim that is rotated (default 1)."`
-	MaxS       int     `yaml:"max_positions,omitempty" json:"max_positions,omitempty" jsonschema:"minimum=1,description=Rows of the learned position table."`
+	MaxS       int     `yaml:"max_positions,omitempty" json:"max_positions,omitempty" jsonschema:"minimum=1,description=Positions of the learned table (OPT's table has two rows more) or of the config."`
 
-	Bias             Bias     `yaml:"bias,omitempty" json:"bias,omitempty"`
-	Dropout          Dropout  `yaml:"dropout,omitempty" json:"dropout,omitempty"`
-	Tied             bool     `yaml:"tied,omitempty" json:"tied,omitempty" jsonschema:"description=Head shares the embedding's weight."`
-	ParallelResidual bool     `yaml:"parallel_residual,omitempty" json:"parallel_residual,omitempty" jsonschema:"description=Attention and MLP read the same layer input."`
-	SlidingWindow    int      `yaml:"sliding_window,omitempty" json:"sliding_window,omitempty" jsonschema:"minimum=1,description=Attention window in tokens of the layers that slide."`
+	Bias             Bias     `yaml:"bias" json:"bias"`
+	Dropout          Dropout  `yaml:"dropout" json:"dropout"`
+	Tied             bool     `yaml:"tied" json:"tied" jsonschema:"description=Head shares the embedding's weight."`
+	ParallelResidual bool     `yaml:"parallel_residual" json:"parallel_residual" jsonschema:"description=Attention and MLP read the same layer input."`
+	SlidingWindow    int      `yaml:"sliding_window" json:"sliding_window" jsonschema:"minimum=0,description=Attention window in tokens of the layers that slide; 0 is none."`
 	LayerTypes       []string `yaml:"layer_types,omitempty" json:"layer_types,omitempty" jsonschema:"description=full_attention or sliding_attention for each layer (default: all slide if sliding_window is set)."`
-	LogitSoftcap     bool     `yaml:"logit_softcap,omitempty" json:"logit_softcap,omitempty" jsonschema:"description=Logits pass tanh(x/c)*c before the loss (Gemma 2)."`
-	AttnSoftcap      bool     `yaml:"attention_softcap,omitempty" json:"attention_softcap,omitempty" jsonschema:"description=Attention scores pass tanh(x/c)*c (Gemma 2; eager only)."`
-	LogitScale       bool     `yaml:"logit_scale,omitempty" json:"logit_scale,omitempty" jsonschema:"description=Logits are multiplied or divided by a constant (Cohere and Granite)."`
+	LogitSoftcap     bool     `yaml:"logit_softcap" json:"logit_softcap" jsonschema:"description=Logits pass tanh(x/c)*c before the loss (Gemma 2)."`
+	AttnSoftcap      bool     `yaml:"attention_softcap" json:"attention_softcap" jsonschema:"description=Attention scores pass tanh(x/c)*c (Gemma 2; eager only)."`
+	LogitScale       bool     `yaml:"logit_scale" json:"logit_scale" jsonschema:"description=Logits are multiplied or divided by a constant (Cohere and Granite)."`
 
 	MoE   *MoE   `yaml:"moe,omitempty" json:"moe,omitempty"`
 	Image *Image `yaml:"image,omitempty" json:"image,omitempty"`
@@ -71,19 +73,19 @@ type Spec struct {
 
 // Bias says which projections have a bias vector.
 type Bias struct {
-	QKV  bool `yaml:"qkv,omitempty" json:"qkv,omitempty"`   // query, key and value projections
-	Out  bool `yaml:"out,omitempty" json:"out,omitempty"`   // attention output projection
-	MLP  bool `yaml:"mlp,omitempty" json:"mlp,omitempty"`   // MLP projections
-	Head bool `yaml:"head,omitempty" json:"head,omitempty"` // language-model head
-	Norm bool `yaml:"norm,omitempty" json:"norm,omitempty"` // LayerNorm shift
+	QKV  bool `yaml:"qkv" json:"qkv"`   // query, key and value projections
+	Out  bool `yaml:"out" json:"out"`   // attention output projection
+	MLP  bool `yaml:"mlp" json:"mlp"`   // MLP projections
+	Head bool `yaml:"head" json:"head"` // language-model head
+	Norm bool `yaml:"norm" json:"norm"` // LayerNorm shift
 }
 
 // Dropout holds the drop probabilities by place.
 type Dropout struct {
-	Embedding float64 `yaml:"embedding,omitempty" json:"embedding,omitempty"` // after the embeddings
-	Attention float64 `yaml:"attention,omitempty" json:"attention,omitempty"` // on attention probabilities
-	Residual  float64 `yaml:"residual,omitempty" json:"residual,omitempty"`   // on each sublayer's output (hidden dropout)
-	MLP       float64 `yaml:"mlp,omitempty" json:"mlp,omitempty"`             // inside the MLP, after the activation (T5, torch-encoder)
+	Embedding float64 `yaml:"embedding" json:"embedding"` // after the embeddings
+	Attention float64 `yaml:"attention" json:"attention"` // on attention probabilities
+	Residual  float64 `yaml:"residual" json:"residual"`   // on each sublayer's output (hidden dropout)
+	MLP       float64 `yaml:"mlp" json:"mlp"`             // inside the MLP, after the activation (T5, torch-encoder)
 }
 
 // MoE describes a mixture-of-experts MLP: each token goes to TopK of Experts MLPs of width FFN.
@@ -94,7 +96,7 @@ type MoE struct {
 	// DenseEvery and DenseLayers: layers with a plain MLP (Qwen3-MoE's decoder_sparse_step and mlp_only_layers).
 	SparseStep  int   `yaml:"sparse_step,omitempty" json:"sparse_step,omitempty" jsonschema:"minimum=1"`
 	DenseLayers []int `yaml:"dense_layers,omitempty" json:"dense_layers,omitempty"`
-	NormTopK    bool  `yaml:"norm_top_k,omitempty" json:"norm_top_k,omitempty"` // routing weights are renormalised
+	NormTopK    bool  `yaml:"norm_top_k" json:"norm_top_k"` // routing weights are renormalised
 }
 
 // Image describes the input of a vision transformer.
@@ -120,7 +122,7 @@ type Train struct {
 type LoRA struct {
 	Rank    int      `yaml:"r" json:"r" jsonschema:"minimum=1"`
 	Alpha   float64  `yaml:"alpha,omitempty" json:"alpha,omitempty"`
-	Dropout float64  `yaml:"dropout,omitempty" json:"dropout,omitempty"`
+	Dropout float64  `yaml:"dropout" json:"dropout"`
 	DType   string   `yaml:"dtype,omitempty" json:"dtype,omitempty" jsonschema:"enum=fp32,enum=bf16,enum=fp16"` // default fp32, as peft makes them
 	Targets []string `yaml:"targets,omitempty" json:"targets,omitempty"`                                        // module names, such as q_proj
 }

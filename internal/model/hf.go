@@ -1,0 +1,363 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// LoadHF reads a Hugging Face config.json as it is: missing keys take the defaults of that model class, old names of
+// keys are known, keys that do not change the training step are ignored. The length, batch and precision of the run,
+// which a config.json does not hold, are min(max_position_embeddings, 2048), 1 and its dtype (bf16 if null); Defaults
+// lists them. The error is a Diagnostics.
+func LoadHF(name string, src []byte) (*Spec, error) {
+	r := newReader(name, src)
+	if r.unreadable(src, "a config.json") {
+		return nil, r.diags
+	}
+	root := r.json(src)
+	if root == nil {
+		return nil, r.diags
+	}
+	c := &hfConfig{reader: r, root: root}
+	cl := c.class()
+	if cl == nil {
+		return nil, r.diags
+	}
+	s := c.read(cl)
+	if len(r.diags) == 0 {
+		for _, p := range s.problems() {
+			c.key(p.key, "%s", p.text)
+		}
+	}
+	if len(r.diags) > 0 {
+		return nil, r.sorted()
+	}
+	s.Defaults = defaultsInWords(s, func(key string) bool { return key == "arch" || r.given(key) })
+	s.Warnings = s.doubts()
+	return s, nil
+}
+
+// hfConfig is a config.json being read: a reader whose keys are translated by the class's table.
+type hfConfig struct {
+	*reader
+	root *yaml.Node
+}
+
+// get is the value of a key, or nil if it is missing or null.
+func (c *hfConfig) get(name string) *yaml.Node {
+	if v := c.raw(name); v != nil && v.Tag != "!!null" {
+		return v
+	}
+	return nil
+}
+
+// null is true for a key that is there with the value null.
+func (c *hfConfig) null(name string) bool {
+	v := c.raw(name)
+	return v != nil && v.Tag == "!!null"
+}
+
+// raw is the value of a key; of a key given twice the last, as Python's json has it.
+func (c *hfConfig) raw(name string) *yaml.Node {
+	for i := len(c.root.Content) - 2; i >= 0; i -= 2 {
+		if c.root.Content[i].Value == name {
+			return c.root.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// class finds the model class and refuses what is not modelled of it.
+func (c *hfConfig) class() *class {
+	mt := c.get("model_type")
+	if mt == nil || mt.Kind != yaml.ScalarNode || mt.Tag != "!!str" {
+		c.line(1, 1, "no model_type: a Hugging Face config.json has one, such as \"llama\"")
+		return nil
+	}
+	var modelled []string
+	for i := range classes {
+		if len(classes[i].heads) > 0 {
+			modelled = append(modelled, classes[i].modelType())
+		}
+	}
+	cl := classOf(mt.Value)
+	if cl == nil || len(cl.heads) == 0 {
+		c.at(mt, "%s", notModelled("model_type", mt.Value, modelled))
+		return nil
+	}
+	if a := c.get("architectures"); a != nil && a.Kind == yaml.SequenceNode {
+		for _, h := range a.Content {
+			if !slices.Contains(cl.heads, h.Value) {
+				c.at(h, "%s is not modelled: of %s only %s is", h.Value, cl.modelType(), strings.Join(cl.heads, " or "))
+			}
+		}
+	}
+	if q := c.get("quantization_config"); q != nil {
+		c.at(q, "quantization_config: quantized weights are not modelled: only fp32, bf16 and fp16 are")
+	}
+	for _, o := range cl.only {
+		v := c.get(o.name)
+		if o.name == "partial_rotary_factor" {
+			v = c.rotary()
+		}
+		if v != nil && !sameScalar(v, o.value) {
+			c.at(v, "%s with %s: %s is not modelled: only %s is", cl.modelType(), o.name, shown(v), o.value)
+		}
+	}
+	return cl
+}
+
+// notModelled is the one sentence that refuses a class.
+func notModelled(key, got string, known []string) string {
+	text := fmt.Sprintf("%s %q is not modelled: modelled are %s", key, got, strings.Join(known, ", "))
+	if n := nearest(got, known); n != "" {
+		text += fmt.Sprintf(" (nearest: %q)", n)
+	}
+	return text
+}
+
+func sameScalar(v *yaml.Node, want string) bool {
+	if v.Kind != yaml.ScalarNode {
+		return false
+	}
+	if v.Value == want {
+		return true
+	}
+	a, errA := strconv.ParseFloat(v.Value, 64)
+	b, errB := strconv.ParseFloat(want, 64)
+	return errA == nil && errB == nil && a == b
+}
+
+// rotary is partial_rotary_factor where old and new configs have it.
+func (c *hfConfig) rotary() *yaml.Node {
+	for _, in := range []string{"rope_parameters", "rope_scaling"} {
+		if m := c.get(in); m != nil && m.Kind == yaml.MappingNode {
+			for i := 0; i+1 < len(m.Content); i += 2 {
+				if v := m.Content[i+1]; m.Content[i].Value == "partial_rotary_factor" && v.Tag != "!!null" {
+					return v
+				}
+			}
+		}
+	}
+	return c.get("partial_rotary_factor")
+}
+
+// read fills a spec: class defaults, then the keys that are there, then what follows from them.
+func (c *hfConfig) read(cl *class) *Spec {
+	s := &Spec{Name: strings.TrimSuffix(c.file, ".json"), Arch: cl.arch}
+	if n := c.get("_name_or_path"); n != nil && n.Kind == yaml.ScalarNode && n.Value != "" && !strings.ContainsAny(n.Value, "\n") {
+		s.Name = n.Value
+	}
+	base := &cl.spec
+	openSection(s, map[bool]string{true: "moe"}[base.MoE != nil])
+	openSection(s, map[bool]string{true: "image"}[base.Image != nil])
+	for i := range fields {
+		f := &fields[i]
+		if hasSection(s, f) && hasSection(base, f) && f.key != "arch" && f.key != "name" {
+			copyValue(f.ptr(s), f.ptr(base))
+		}
+	}
+	c.keys(s, cl)
+	c.derive(s, cl)
+	c.run(s)
+
+	known := func(key string) bool {
+		if c.given(key) {
+			return true
+		}
+		switch key { // in place already: a class default that does not follow the sizes
+		case "L", "H", "heads":
+			return true
+		case "kv_heads":
+			return s.KVHeads > 0
+		case "ffn":
+			return s.FFN > 0
+		case "max_positions":
+			return s.MaxS > 0
+		}
+		f := fieldOf(key)
+		return !sized(key) && f != nil && hasSection(base, f)
+	}
+	if s.Heads > 0 && s.H > 0 {
+		fill(s, known)
+	}
+	return s
+}
+
+// keys reads the keys of the class's table that are there and not null.
+func (c *hfConfig) keys(s *Spec, cl *class) {
+	for _, k := range cl.keys {
+		v := c.get(k.name)
+		if k.name == "partial_rotary_factor" {
+			v = c.rotary()
+		}
+		if v == nil {
+			continue
+		}
+		if v.Kind == yaml.SequenceNode && len(v.Content) == 2 && v.Content[0].Value == v.Content[1].Value { // [224, 224]
+			v = v.Content[0]
+		}
+		for path := range strings.FieldsSeq(k.spec) {
+			if c.given(path) && c.spec[path] != v {
+				continue // the class's own name comes first in the table
+			}
+			c.spec[path] = v
+			before := len(c.diags)
+			c.value(s, fieldOf(path), v)
+			if len(c.diags) > before {
+				break
+			}
+		}
+	}
+}
+
+// derive follows the rules of the configuration classes' __post_init__.
+func (c *hfConfig) derive(s *Spec, cl *class) {
+	if c.null("num_key_value_heads") {
+		s.KVHeads = s.Heads
+	}
+	if c.null("sliding_window") {
+		s.SlidingWindow = 0
+	}
+	switch cl.arch {
+	case "qwen2", "qwen3", "qwen3-moe":
+		c.qwenWindow(s, cl)
+	case "gemma2":
+		s.LogitSoftcap = !c.null("final_logit_softcapping")
+		s.AttnSoftcap = !c.null("attn_logit_softcapping")
+		if !c.given("layer_types") && s.L <= maxLayers {
+			s.LayerTypes = alternate(s.L)
+		}
+	case "falcon":
+		c.falconHeads(s)
+	case "opt":
+		if v := c.get("do_layer_norm_before"); v != nil && v.Value == "false" {
+			s.NormOrder = "post"
+			c.spec["norm_order"] = v
+		}
+	case "t5":
+		c.t5(s)
+	case "vit":
+		if v := c.get("id2label"); v != nil && v.Kind == yaml.MappingNode && !c.given("labels") && len(v.Content) > 0 {
+			s.Labels = len(v.Content) / 2
+			c.spec["labels"] = v
+		}
+	case "mixtral":
+		s.MoE.FFN = s.FFN
+	}
+	if !slices.Contains(s.LayerTypes, "sliding_attention") && len(s.LayerTypes) > 0 {
+		s.LayerTypes, s.SlidingWindow = nil, 0
+	}
+}
+
+// qwenWindow: the window counts with use_sliding_window only; layers from max_window_layers (28) on slide, unless
+// layer_types says otherwise. Qwen3-MoE slides in all layers.
+func (c *hfConfig) qwenWindow(s *Spec, cl *class) {
+	use := c.get("use_sliding_window")
+	if use == nil || use.Value != "true" {
+		if !c.given("layer_types") {
+			s.SlidingWindow = 0
+		} else {
+			s.SlidingWindow = 0
+			for i := range s.LayerTypes {
+				s.LayerTypes[i] = "full_attention" // the window is null: every layer sees all tokens
+			}
+		}
+		delete(c.spec, "sliding_window")
+		return
+	}
+	if !c.given("sliding_window") && !c.null("sliding_window") {
+		s.SlidingWindow = 4096
+	}
+	if cl.arch == "qwen3-moe" || c.given("layer_types") || s.SlidingWindow == 0 || s.L > maxLayers {
+		return
+	}
+	from := 28
+	if v := c.get("max_window_layers"); v != nil {
+		if n, err := strconv.Atoi(v.Value); err == nil && n >= 0 {
+			from = n
+		} else {
+			c.at(v, "max_window_layers: %s, but it is a whole number of at least 0", shown(v))
+		}
+	}
+	s.LayerTypes = make([]string, s.L)
+	for i := range s.LayerTypes {
+		s.LayerTypes[i] = map[bool]string{true: "sliding_attention", false: "full_attention"}[i >= from]
+	}
+}
+
+// falconHeads: the 7B block has one key/value head with multi_query, else one a query head; num_kv_heads counts in the
+// new decoder architecture only.
+func (c *hfConfig) falconHeads(s *Spec) {
+	s.KVHeads = 1
+	if v := c.get("multi_query"); v != nil && v.Value == "false" {
+		s.KVHeads = s.Heads
+		c.spec["kv_heads"] = v
+	}
+}
+
+// t5 splits feed_forward_proj ("relu", "gated-gelu"), whose gated-gelu means gelu_new.
+func (c *hfConfig) t5(s *Spec) {
+	if !c.given("decoder_L") {
+		s.DecoderL = s.L
+	}
+	v := c.get("feed_forward_proj")
+	if v == nil {
+		return
+	}
+	act := v.Value
+	if name, gated := strings.CutPrefix(act, "gated-"); gated {
+		s.Gated, act = true, name
+		c.spec["gated"] = v
+		if name == "gelu" {
+			act = "gelu_new"
+		}
+	}
+	word, problem := choose(fieldOf("activation"), act)
+	if problem != "" {
+		c.at(v, "feed_forward_proj: %s", problem)
+	}
+	s.Activation = word
+	c.spec["activation"] = v
+}
+
+// run sets what belongs to the run and not to the model: S, B, dtype, attention.
+func (c *hfConfig) run(s *Spec) {
+	s.B = 1
+	s.S = 2048
+	switch {
+	case s.Image != nil && s.Image.Patch > 0:
+		side := s.Image.Size / s.Image.Patch
+		s.S = side*side + 1
+	case s.MaxS > 0:
+		s.S = min(s.S, max(1, s.MaxS-positionOffset(s.Arch)))
+	case s.Arch == "t5":
+		s.S = 512
+	}
+	s.Precision = Default
+	for _, name := range []string{"dtype", "torch_dtype"} {
+		v := c.get(name)
+		if v == nil {
+			continue
+		}
+		if v.Value == "auto" {
+			break
+		}
+		word, problem := choose(fieldOf("dtype"), strings.TrimPrefix(v.Value, "torch."))
+		if problem != "" {
+			c.at(v, "%s", problem)
+		}
+		s.Precision = Precision(word)
+		break
+	}
+	for _, name := range []string{"attn_implementation", "_attn_implementation"} {
+		if v := c.get(name); v != nil && !c.given("attention") {
+			c.spec["attention"] = v
+			c.value(s, fieldOf("attention"), v)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Overrides are settings of the command line that replace those of the spec. Zero values and nil leave the spec's.
+type Overrides struct {
+	Batch      *int    // --batch
+	Seq        *int    // --seq
+	Precision  string  // --precision
+	Attention  string  // --attention
+	Optimizer  string  // --optimizer
+	KeepLogits *bool   // --keep-logits
+	GradAccum  *int    // --grad-accum
+	LoRA       *string // --lora, in the form of ParseLoRA
+}
+
+// flags name the flag that sets a key.
+var flags = map[string]string{
+	"B": "--batch", "S": "--seq", "dtype": "--precision", "attention": "--attention", "train.optimizer": "--optimizer",
+	"train.keep_logits": "--keep-logits", "train.grad_accum": "--grad-accum", "train.lora": "--lora", "train.lora.r": "--lora",
+	"train.lora.targets": "--lora", "train.finetune": "--lora",
+}
+
+// Override applies o to a loaded spec through the validation of Load. An error names the flag; the spec is then
+// unchanged. Warnings are renewed, and Defaults no longer list what a flag gives.
+func (s *Spec) Override(o Overrides) error {
+	t := *s
+	var set []string
+	for _, c := range []struct {
+		key string
+		v   *int
+		p   *int
+	}{{"B", o.Batch, &t.B}, {"S", o.Seq, &t.S}, {"train.grad_accum", o.GradAccum, &t.Train.GradAccum}} {
+		if c.v == nil {
+			continue
+		}
+		if *c.v < 1 {
+			return fmt.Errorf("%s %d: it is a whole number of at least 1", flags[c.key], *c.v)
+		}
+		*c.p = *c.v
+		set = append(set, c.key)
+	}
+	for _, w := range []struct {
+		key, v string
+		put    func(string)
+	}{
+		{"dtype", o.Precision, func(v string) { t.Precision = Precision(v) }},
+		{"attention", o.Attention, func(v string) { t.Attention = v }},
+		{"train.optimizer", o.Optimizer, func(v string) { t.Train.Optimizer = v }},
+	} {
+		if w.v == "" {
+			continue
+		}
+		word, problem := choose(fieldOf(w.key), w.v)
+		if problem != "" {
+			return fmt.Errorf("%s %s", flags[w.key], strings.TrimPrefix(problem, w.key+": "))
+		}
+		w.put(word)
+		set = append(set, w.key)
+	}
+	if o.KeepLogits != nil {
+		t.Train.KeepLogits = *o.KeepLogits
+		set = append(set, "train.keep_logits")
+	}
+	if o.LoRA != nil {
+		l, err := ParseLoRA(*o.LoRA)
+		if err != nil {
+			return fmt.Errorf("--lora %w", err)
+		}
+		if len(l.Targets) == 0 {
+			l.Targets = defaultTargets(t.Arch)
+		}
+		l.Targets = expandTargets(&t, l.Targets)
+		t.Train.LoRA, t.Train.Finetune = l, "lora"
+		set = append(set, "train.lora")
+	}
+	if o.Seq != nil && t.DecoderL > 0 && t.DecoderS == s.S {
+		t.DecoderS = t.S
+	}
+	for _, p := range t.problems() {
+		if f := flags[p.key]; f != "" {
+			return fmt.Errorf("%s: %s", f, p.text)
+		}
+		return fmt.Errorf("%s", p.text)
+	}
+	t.Warnings = append(slices.DeleteFunc(slices.Clone(s.Warnings), func(w string) bool { return slices.Contains(s.doubts(), w) }), t.doubts()...)
+	t.Defaults = slices.DeleteFunc(slices.Clone(s.Defaults), func(word string) bool {
+		return slices.ContainsFunc(set, func(key string) bool { return tells(word, key) })
+	})
+	*s = t
+	return nil
+}
+
+// tells is true if an entry of Spec.Defaults is about the key.
+func tells(word, key string) bool {
+	switch key {
+	case "train.optimizer":
+		return strings.HasPrefix(word, "optimizer ")
+	case "train.keep_logits":
+		return strings.HasPrefix(word, "logits ")
+	}
+	return strings.HasPrefix(word, key+" ")
+}

@@ -1,0 +1,264 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// maxLayers bounds what a spec may ask for; the deepest published transformers have 1000 layers.
+const maxLayers = 100_000
+
+// maxBytes is where an estimate is taken for a unit slip: 1 PB.
+const maxBytes = 1e15
+
+// problem is one contradiction in a spec, at the key to change.
+type problem struct{ key, text string }
+
+// problems are the contradictions among the values of a filled spec.
+func (s *Spec) problems() []problem {
+	var ps []problem
+	add := func(key, format string, args ...any) { ps = append(ps, problem{key, fmt.Sprintf(format, args...)}) }
+
+	if s.HeadDim*s.Heads != s.H && s.HeadDim == s.H/s.Heads && s.H%s.Heads != 0 {
+		add("heads", "heads %d does not divide H %d: choose heads that do, or give head_dim", s.Heads, s.H)
+	} else if s.HeadDim == 0 {
+		add("heads", "heads %d is more than H %d", s.Heads, s.H)
+	}
+	if s.KVHeads > 0 && s.Heads%s.KVHeads != 0 {
+		add("kv_heads", "kv_heads %d does not divide heads %d", s.KVHeads, s.Heads)
+	}
+	if s.L > maxLayers {
+		add("L", "L %d is above %d layers", s.L, maxLayers)
+	}
+	if s.Positions == "learned" && s.Image == nil && s.MaxS > 0 && s.S+positionOffset(s.Arch) > s.MaxS {
+		add("S", "S %d is more than the %d learned positions (max_positions)", s.S, s.MaxS-positionOffset(s.Arch))
+	}
+	ps = append(ps, s.windowProblems()...)
+	ps = append(ps, s.moeProblems()...)
+	ps = append(ps, s.imageProblems()...)
+	ps = append(ps, s.trainProblems()...)
+	ps = append(ps, s.parallelProblems()...)
+	if s.Arch == "custom" && len(s.Ops) == 0 {
+		add("arch", "arch custom needs ops: the ops of one block, such as [linear 4H, gelu, linear H]")
+	}
+	if s.Arch == "torch-encoder" && s.Activation != "relu" && s.Activation != "gelu" {
+		add("activation", "activation %s: nn.TransformerEncoderLayer has relu and gelu", s.Activation)
+	}
+	if c := classOf(s.Arch); c != nil && c.eager && s.Attention != "eager" {
+		add("attention", "attention %s: the %s class of Hugging Face has eager attention only", s.Attention, s.Arch)
+	}
+	if len(ps) == 0 {
+		if key, text := s.tooLarge(); text != "" {
+			add(key, "%s", text)
+		}
+	}
+	return ps
+}
+
+func (s *Spec) windowProblems() (ps []problem) {
+	if s.SlidingWindow < 0 {
+		ps = append(ps, problem{"sliding_window", fmt.Sprintf("sliding_window %d: it is a window in tokens, or 0 for none", s.SlidingWindow)})
+	}
+	if n := len(s.LayerTypes); n > 0 && n != s.L {
+		ps = append(ps, problem{"layer_types", fmt.Sprintf("layer_types has %d entries for L %d layers", n, s.L)})
+	}
+	if slices.Contains(s.LayerTypes, "sliding_attention") && s.SlidingWindow == 0 {
+		ps = append(ps, problem{"layer_types", "layer_types has sliding_attention, which needs sliding_window: the window in tokens"})
+	}
+	return ps
+}
+
+func (s *Spec) moeProblems() (ps []problem) {
+	m := s.MoE
+	if m == nil {
+		return nil
+	}
+	if m.TopK > m.Experts {
+		ps = append(ps, problem{"moe.top_k", fmt.Sprintf("moe.top_k %d is more than the %d experts", m.TopK, m.Experts)})
+	}
+	for i, l := range m.DenseLayers {
+		if l < 0 || l >= s.L || slices.Contains(m.DenseLayers[:i], l) {
+			ps = append(ps, problem{"moe.dense_layers", fmt.Sprintf("moe.dense_layers has %d: layers are 0 to %d, each once", l, s.L-1)})
+			break
+		}
+	}
+	return ps
+}
+
+func (s *Spec) imageProblems() (ps []problem) {
+	m := s.Image
+	if m == nil || m.Patch <= 0 {
+		return nil
+	}
+	if m.Size%m.Patch != 0 {
+		return []problem{{"image.patch", fmt.Sprintf("image.patch %d does not divide image.size %d", m.Patch, m.Size)}}
+	}
+	if patches := (m.Size / m.Patch) * (m.Size / m.Patch); s.S != patches+1 {
+		return []problem{{"S", fmt.Sprintf("S %d is not the %d patches of a %d×%d image plus 1 (the class token): write S: %d", s.S, patches, m.Size, m.Size, patches+1)}}
+	}
+	return nil
+}
+
+func (s *Spec) trainProblems() (ps []problem) {
+	add := func(key, format string, args ...any) { ps = append(ps, problem{key, fmt.Sprintf(format, args...)}) }
+	l := s.Train.LoRA
+	switch {
+	case l == nil && s.Train.Finetune == "lora":
+		add("train.finetune", "finetune: lora needs train.lora, such as {r: 16}")
+	case l != nil && s.Train.Finetune == "full":
+		add("train.finetune", "finetune: full and train.lora contradict each other: remove one")
+	}
+	if l == nil {
+		return ps
+	}
+	if l.Rank < 1 || l.Rank > s.H {
+		add("train.lora.r", "train.lora.r %d: the rank is from 1 to H, %d", l.Rank, s.H)
+	}
+	known := linearNames(s)
+	if len(known) == 0 {
+		add("train.lora", "arch %s has no linear layers that peft names: LoRA is not modelled for it", s.Arch)
+		return ps
+	}
+	if len(l.Targets) == 0 {
+		add("train.lora.targets", "train.lora.targets is empty: known for %s are %s, all-linear", s.Arch, strings.Join(known, ", "))
+	}
+	for i, t := range l.Targets {
+		switch {
+		case slices.Contains(l.Targets[:i], t):
+			add("train.lora.targets", "train.lora.targets has %s twice", t)
+		case !slices.Contains(known, t):
+			text := fmt.Sprintf("train.lora.targets: %q is no linear layer of %s; known are %s, all-linear", t, s.Arch, strings.Join(known, ", "))
+			if n := nearest(t, known); n != "" {
+				text += fmt.Sprintf(" (did you mean %q?)", n)
+			}
+			add("train.lora.targets", "%s", text)
+		}
+	}
+	return ps
+}
+
+func (s *Spec) parallelProblems() (ps []problem) {
+	p := s.Parallel
+	for _, d := range []struct {
+		name string
+		n    int
+	}{{"dp", p.DP}, {"tp", p.TP}, {"cp", p.CP}, {"pp", p.PP}, {"ep", p.EP}} {
+		if d.n != 1 {
+			ps = append(ps, problem{"parallel." + d.name, fmt.Sprintf("parallel.%s: %d is not modelled yet: only 1 is", d.name, d.n)})
+		}
+	}
+	if p.Zero != 0 {
+		ps = append(ps, problem{"parallel.zero", fmt.Sprintf("parallel.zero: %d is not modelled yet: only 0 is", p.Zero)})
+	}
+	if p.SP {
+		ps = append(ps, problem{"parallel.sp", "parallel.sp: true is not modelled yet: only false is"})
+	}
+	return ps
+}
+
+// tooLarge names the input that is furthest above what is common, if the step would need more than maxBytes. The
+// estimate is a lower bound in floating point: fp32 weights, gradients and Adam's two moments, one hidden-size and one
+// ffn-size tensor a layer, the logits, and the scores of one eager layer.
+func (s *Spec) tooLarge() (key, text string) {
+	f := func(n int) float64 { return float64(max(n, 0)) }
+	experts := 1.0
+	if s.MoE != nil {
+		experts = f(s.MoE.Experts)
+	}
+	weights := f(s.Vocab)*f(s.H) + f(s.MaxS)*f(s.H)*oneIf(s.Positions == "learned") +
+		f(s.L+s.DecoderL)*(2*f(s.H)*f(s.HeadDim)*f(s.Heads+s.KVHeads)+2*f(s.H)*f(s.FFN)*experts)
+	tokens := f(s.B) * f(s.S)
+	acts := tokens * (f(s.L)*(f(s.H)+f(s.FFN)+f(s.Heads)*f(s.HeadDim)) + f(s.Vocab))
+	acts += tokens * f(s.S) * f(s.Heads) * oneIf(s.Attention == "eager")
+	if bytes := 16*weights + 2*acts; bytes < maxBytes && !math.IsNaN(bytes) {
+		return "", ""
+	}
+	worst, name, value := 0.0, "", 0
+	for _, in := range []struct {
+		name   string
+		n      int
+		common float64
+	}{
+		{"B", s.B, 64}, {"S", s.S, 8192}, {"L", s.L, 64}, {"H", s.H, 8192}, {"heads", s.Heads, 64}, {"ffn", s.FFN, 32768}, {"vocab", s.Vocab, 131072},
+		{"head_dim", s.HeadDim, 128}, {"max_positions", s.MaxS, 131072}, {"moe.experts", int(experts), 128},
+	} {
+		if x := f(in.n) / in.common; x > worst {
+			worst, name, value = x, in.name, in.n
+		}
+	}
+	return name, fmt.Sprintf("the step would need more than 1 PB: a unit slip? The largest input is %s: %d", name, value)
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// doubts are the warnings of a usable spec.
+func (s *Spec) doubts() []string {
+	var ds []string
+	add := func(format string, args ...any) { ds = append(ds, fmt.Sprintf(format, args...)) }
+	if s.B > 256 || s.B*s.S > 1<<20 {
+		add("B %d × S %d is %d tokens a forward pass on one device: is B the micro batch, or was the global batch entered?", s.B, s.S, s.B*s.S)
+	}
+	if s.Attention == "flash2" && s.Precision == FP32 {
+		add("attention flash2 has no fp32 kernel: the flash-attn package refuses it; use bf16, fp16 or amp")
+	}
+	if s.AttnSoftcap && s.Attention != "eager" {
+		add("attention %s does not apply the soft cap of the attention scores; only eager does", s.Attention)
+	}
+	return ds
+}
+
+// unvaried reports the keys given with a value that the arch's class cannot have.
+func (r *reader) unvaried(s *Spec) {
+	c := classOf(s.Arch)
+	if c == nil || c.arch == "custom" {
+		return
+	}
+	standard := &Spec{Arch: s.Arch, L: s.L, S: s.S, H: s.H, B: s.B, Heads: s.Heads, Precision: s.Precision}
+	fill(standard, func(key string) bool { return key == "arch" || slices.Contains(required, key) })
+	for i := range fields {
+		f := &fields[i]
+		if !r.given(f.key) || r.bad[f.key] || c.honours(f.key) || (hasSection(standard, f) && sameValue(f.ptr(s), f.ptr(standard))) {
+			continue
+		}
+		if !hasSection(standard, f) {
+			r.key(f.key, "%s: arch %s has none", f.key, c.arch)
+			r.bad[f.key] = true
+			continue
+		}
+		if f.key == "norm" && standard.Norm == "rmsnorm" && s.Norm == "rmsnorm-fused" {
+			continue
+		}
+		if v := printValue(f.ptr(standard)); v == "" || v == "0" || v == "[]" {
+			r.key(f.key, "%s: arch %s has none", f.key, c.arch)
+		} else {
+			r.key(f.key, "%s: arch %s has %s only", f.key, c.arch, v)
+		}
+		r.bad[f.key] = true
+	}
+}
+
+// honours is true for a key that may differ from the class's defaults.
+func (c *class) honours(key string) bool {
+	switch key {
+	case "name", "arch", "L", "S", "H", "B", "heads", "dtype", "attention", "checkpoint", "ffn", "activation":
+		return true
+	case "vocab":
+		return c.spec.Vocab > 0
+	}
+	if strings.HasPrefix(key, "train.") || strings.HasPrefix(key, "parallel.") || slices.Contains(c.varies, key) {
+		return true
+	}
+	for _, k := range c.keys {
+		if slices.Contains(strings.Fields(k.spec), key) {
+			return true
+		}
+	}
+	return false
+}
