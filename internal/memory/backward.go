@@ -1,0 +1,224 @@
+package memory
+
+import "ckptplan/internal/model"
+
+// apply runs the op row's backward steps; made[k] is the gradient of input k, for the inputs in got.
+func (c *compiler) apply(op *model.Op, made *[8]grad, got *uint16) {
+	steps := op.Row().Back
+	for i := range steps {
+		s := &steps[i]
+		if s.How == model.Slices {
+			c.slices(op, made, got)
+			continue
+		}
+		for j := i; j < len(steps); j++ { // temporaries serve the next gradient
+			if k := steps[j].Out.Input(); k >= 0 {
+				if op.Needs&(1<<k) == 0 {
+					s = nil
+				}
+				break
+			}
+		}
+		if s == nil {
+			continue
+		}
+		r := c.step(op, s)
+		if k := s.Out.Temp(); k >= 0 {
+			c.dropTemp(k)
+			c.temps[k], c.ntemps[k] = r, true
+			continue
+		}
+		k := s.Out.Input()
+		made[k] = r
+		*got |= 1 << k
+		for k := range c.temps {
+			c.dropTemp(k)
+		}
+	}
+}
+
+func (c *compiler) dropTemp(k int) {
+	if c.ntemps[k] {
+		c.ntemps[k] = false
+		c.drop(c.temps[k])
+	}
+}
+
+// arg is what a slot holds now: a gradient, a temporary, or a forward tensor seen as one (without a storage).
+func (c *compiler) arg(op *model.Op, s model.Slot) (grad, bool) {
+	if s == model.G0 {
+		return c.pending[c.g.Outputs(op)[0]], true
+	}
+	if k := s.Temp(); k >= 0 {
+		return c.temps[k], true
+	}
+	t := c.g.Tensor(op, s)
+	if t < 0 {
+		return grad{}, false
+	}
+	x := &c.g.Tensors[t]
+	return grad{shape: x.Shape, stride: x.Stride, dtype: x.DType}, true
+}
+
+func (c *compiler) step(op *model.Op, s *model.Step) grad {
+	a, _ := c.arg(op, s.Args[0])
+	var args [3]grad
+	n := 0
+	w := work{}
+	for _, sl := range s.Args {
+		if sl == model.NoSlot {
+			break
+		}
+		if x, ok := c.arg(op, sl); ok {
+			args[n] = x
+			w.bytes += x.bytes()
+			n++
+		}
+	}
+	switch s.How {
+	case model.Pass:
+		c.hold(a)
+		return a
+	case model.Elementwise:
+		shape, dt := a.shape, a.dtype
+		var ls [3]model.Layout
+		for i, x := range args[:n] {
+			shape = model.Broadcast(shape, x.shape)
+			if x.dtype == model.F32 {
+				dt = model.F32
+			}
+			ls[i] = x.layout()
+		}
+		return c.fresh(s.Aten, shape, model.ElementwiseStrides(shape, ls[:n]...), dt, w)
+	case model.Full:
+		dt := a.dtype
+		if n > 1 {
+			dt = args[1].dtype
+		}
+		if r := op.Row().Work; r == model.MatMul {
+			w.flops, w.mat = c.g.FLOPs(op), true
+		}
+		return c.fresh(s.Aten, a.shape, a.shape.Contiguous(), dt, w)
+	case model.Like:
+		if op.Row().Work == model.Attention && s.Out == model.D0 {
+			w.flops, w.mat = c.g.FLOPs(op)*5/2, true
+		}
+		return c.fresh(s.Aten, a.shape, model.ElementwiseStrides(a.shape, a.layout()), a.dtype, w)
+	case model.Cast:
+		if a.dtype == args[1].dtype {
+			c.hold(a)
+			return a
+		}
+		return c.fresh(s.Aten, a.shape, model.ElementwiseStrides(a.shape, a.layout()), args[1].dtype, w)
+	case model.Reshape:
+		to := args[1].shape
+		if st, ok := model.ViewStrides(a.shape, a.stride, to); ok {
+			return c.viewOf(a, to, st)
+		}
+		return c.fresh("aten.clone", to, to.Contiguous(), a.dtype, w)
+	case model.Swap:
+		i, j := int(op.Attr.A), int(op.Attr.B)
+		return c.viewOf(a, a.shape.Swap(i, j), a.stride.Swap(i, j))
+	case model.Fold:
+		i := int(op.Attr.A)
+		return c.viewOf(a, a.shape.Remove(i), a.stride.Remove(i))
+	case model.Unfold:
+		i := int(op.Attr.A)
+		return c.viewOf(a, a.shape.Insert(i, 1), a.stride.Insert(i, 1))
+	case model.SumTo:
+		c.hold(a)
+		if a.shape == args[1].shape {
+			return a
+		}
+		return c.sumTo(a, args[1].shape)
+	case model.Spread:
+		to := args[1].shape
+		st := a.stride
+		for i := range to.D[:to.N] {
+			if a.shape.D[i] != to.D[i] {
+				st.D[i] = 0
+			}
+		}
+		return c.viewOf(a, to, st)
+	case model.SumRows:
+		kept := a.shape.With(0, 1)
+		r := c.fresh(s.Aten, kept, kept.Contiguous(), a.dtype, w)
+		v := c.viewOf(r, args[1].shape, args[1].stride)
+		c.drop(r)
+		return v
+	case model.MatLeft, model.MatRight:
+		return c.product(op, s, args[:n], w)
+	case model.Joined:
+		return c.joined(op, a, s.Aten)
+	}
+	panic("memory: backward step of " + op.Row().Aten)
+}
+
+// viewOf is a new tensor on g's storage.
+func (c *compiler) viewOf(g grad, shape, stride model.Dims) grad {
+	g.shape, g.stride, g.view = shape, stride, true
+	return c.tensor(g)
+}
+
+// product is a gradient of a matrix product. For 2-D operands stored column by column PyTorch computes the transposed
+// product and returns a view of it (mm_mat1_backward, mm_mat2_backward in FunctionsManual.cpp); the operand whose
+// gradient it is comes third.
+func (c *compiler) product(op *model.Op, s *model.Step, args []grad, w work) grad {
+	g, other := args[0], args[1]
+	w.flops, w.mat = c.g.FLOPs(op), true
+	n := int(g.shape.N)
+	shape := g.shape
+	if s.How == model.MatLeft { // grad [M, N] · otherᵀ [N, K]
+		shape = shape.With(n-1, other.shape.At(-2))
+	} else { // otherᵀ [K, M] · grad [M, N]
+		shape = shape.With(n-2, other.shape.At(-1))
+	}
+	if len(args) > 2 {
+		st, sz := args[2].stride, args[2].shape
+		w.bytes -= args[2].bytes()
+		if st.D[0] == 1 && st.D[1] == sz.D[0] {
+			sw := shape.Swap(0, 1)
+			r := c.fresh(s.Aten, sw, sw.Contiguous(), g.dtype, w)
+			v := c.viewOf(r, shape, sw.Contiguous().Swap(0, 1))
+			c.drop(r)
+			return v
+		}
+	}
+	return c.fresh(s.Aten, shape, shape.Contiguous(), g.dtype, w)
+}
+
+// slices gives every input of a cat its part of the gradient: views.
+func (c *compiler) slices(op *model.Op, made *[8]grad, got *uint16) {
+	g := c.pending[c.g.Outputs(op)[0]]
+	for k, t := range c.g.Inputs(op) {
+		if op.Needs&(1<<k) != 0 {
+			shape := c.g.Tensors[t].Shape
+			made[k] = c.viewOf(g, shape, g.stride)
+			*got |= 1 << k
+		}
+	}
+}
+
+// joined puts the gradients of a split's outputs side by side; zeros stand in for those that never came.
+func (c *compiler) joined(op *model.Op, in grad, aten string) grad {
+	var zeros []grad
+	var dt model.DType
+	w := work{}
+	for _, o := range c.g.Outputs(op) {
+		if c.has[o] {
+			dt = c.pending[o].dtype
+			w.bytes += c.pending[o].bytes()
+		}
+	}
+	for _, o := range c.g.Outputs(op) {
+		if !c.has[o] {
+			s := c.g.Tensors[o].Shape
+			zeros = append(zeros, c.fresh("aten.zeros", s, s.Contiguous(), dt, work{}))
+		}
+	}
+	r := c.fresh(aten, in.shape, in.shape.Contiguous(), dt, w)
+	for _, z := range zeros {
+		c.drop(z)
+	}
+	return r
+}

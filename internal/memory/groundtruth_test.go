@@ -1,0 +1,207 @@
+package memory
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
+)
+
+type measured struct {
+	ID         string          `json:"id"`
+	Model      string          `json:"model"`
+	ModelType  string          `json:"model_type"`
+	Auto       string          `json:"auto"`
+	Config     json.RawMessage `json:"config"`
+	Batch      int             `json:"batch"`
+	Seq        int             `json:"seq"`
+	DecSeq     int             `json:"dec_seq"`
+	Precision  string          `json:"precision"`
+	Attention  string          `json:"attention"`
+	Strategy   string          `json:"strategy"`
+	Optimizer  string          `json:"optimizer"`
+	KeepLogits *bool           `json:"keep_logits"`
+	GradAccum  int             `json:"grad_accum"`
+	LoRA       *struct {
+		R       int      `json:"r"`
+		Alpha   float64  `json:"alpha"`
+		Dropout float64  `json:"dropout"`
+		DType   string   `json:"dtype"`
+		Targets []string `json:"targets"`
+	} `json:"lora"`
+	Result struct {
+		AfterForward2   int64 `json:"after_forward_2"`
+		BeforeBackward2 int64 `json:"before_backward_2"`
+		StaticBytes     int64 `json:"static_bytes"`
+		Parameters      int64 `json:"all_parameters"`
+		Trainable       int64 `json:"trainable_parameters"`
+		HostBytes       int64 `json:"host_bytes"`
+		Peaks           map[string]struct {
+			Bytes int64  `json:"bytes"`
+			Op    string `json:"op"`
+		} `json:"peaks"`
+	} `json:"result"`
+	Error string `json:"error"`
+}
+
+func (c *measured) spec() (*model.Spec, error) {
+	src, err := os.ReadFile("../../testdata/ground-truth/configs/" + c.Model + ".json")
+	if err != nil || c.Model == "" {
+		cfg := map[string]any{}
+		if err := json.Unmarshal(c.Config, &cfg); err != nil {
+			return nil, err
+		}
+		cfg["model_type"] = c.ModelType
+		src, _ = json.Marshal(cfg)
+	}
+	s, err := model.LoadHF(c.ID, src)
+	if err != nil {
+		return nil, err
+	}
+	s.B, s.S = c.Batch, c.Seq
+	s.Precision = model.Precision(c.Precision)
+	s.Attention = c.Attention
+	s.Checkpoint = c.Strategy
+	s.Train.Optimizer = strings.ReplaceAll(c.Optimizer, "_", "-")
+	if c.Optimizer == "" {
+		s.Train.Optimizer = "adamw"
+	}
+	s.Train.KeepLogits = c.KeepLogits == nil || *c.KeepLogits
+	s.Train.GradAccum = max(1, c.GradAccum)
+	if c.LoRA != nil {
+		s.Train.LoRA = &model.LoRA{Rank: c.LoRA.R, Alpha: c.LoRA.Alpha, Dropout: c.LoRA.Dropout, DType: c.LoRA.DType, Targets: c.LoRA.Targets}
+		s.Train.Finetune = "lora"
+	}
+	return s, nil
+}
+
+func loadCases(t testing.TB, files ...string) []measured {
+	var all []measured
+	for _, f := range files {
+		src, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cs []measured
+		if err := json.Unmarshal(src, &cs); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, cs...)
+	}
+	return all
+}
+
+func simulate(c *measured) ([2]StepResult, *Program, error) {
+	s, err := c.spec()
+	if err != nil {
+		return [2]StepResult{}, nil, err
+	}
+	g, err := s.Build()
+	if err != nil {
+		return [2]StepResult{}, nil, err
+	}
+	p := Compile(g)
+	pl, err := plan.Named(c.Strategy, g.Layers)
+	if err != nil {
+		return [2]StepResult{}, nil, err
+	}
+	sch, err := Lower(p, pl)
+	if err != nil {
+		return [2]StepResult{}, nil, err
+	}
+	return Run(sch), p, nil
+}
+
+// TestTrace prints the events of one case for comparison with `tools/measure.py trace`.
+func TestTrace(t *testing.T) {
+	file, id := os.Getenv("CKPTPLAN_TRACE_FILE"), os.Getenv("CKPTPLAN_TRACE_ID")
+	if file == "" {
+		t.Skip("CKPTPLAN_TRACE_FILE and CKPTPLAN_TRACE_ID name a case")
+	}
+	for _, c := range loadCases(t, file) {
+		if c.ID != id {
+			continue
+		}
+		s, err := c.spec()
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := s.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		pl, err := plan.Named(c.Strategy, g.Layers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sch, err := Lower(Compile(g), pl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := newMachine(sch)
+		var res [2]StepResult
+		m.res = &res[0]
+		m.step()
+		m.res = &res[1]
+		m.tr = &tracer{func(m *machine, aten string) {
+			fmt.Printf("2.%s\t%d\t%s\n", m.phase, m.live, aten)
+		}}
+		m.step()
+	}
+}
+
+func TestGroundTruth(t *testing.T) {
+	filter := os.Getenv("CKPTPLAN_CASES")
+	type row struct {
+		worst float64
+		text  string
+	}
+	var bad, n int
+	files := []string{"../../testdata/ground-truth/cases.json"}
+	if f := os.Getenv("CKPTPLAN_CASE_FILE"); f != "" {
+		files = []string{f}
+	}
+	for _, c := range loadCases(t, files...) {
+		if !strings.Contains(c.ID, filter) || c.Error != "" {
+			continue
+		}
+		n++
+		r, p, err := simulate(&c)
+		if err != nil {
+			t.Errorf("%s: %v", c.ID, err)
+			bad++
+			continue
+		}
+		text := ""
+		worst := 0.0
+		check := func(what string, got, want int64) {
+			if want == 0 {
+				return
+			}
+			d := float64(got-want) / float64(want) * 100
+			if d < 0 {
+				worst = max(worst, -d)
+			} else {
+				worst = max(worst, d)
+			}
+			text += fmt.Sprintf(" %s %+.3f%%(%+d)", what, d, got-want)
+		}
+		check("static", p.static, c.Result.StaticBytes)
+		check("fwd", r[1].Peak[Forward].Bytes, c.Result.Peaks["2.forward"].Bytes)
+		check("before", r[1].BeforeBackward, c.Result.BeforeBackward2)
+		check("bwd", r[1].Peak[Backward].Bytes, c.Result.Peaks["2.backward"].Bytes)
+		check("opt", r[1].Peak[Optimizer].Bytes, c.Result.Peaks["2.optimizer"].Bytes)
+		if worst > 0.05 {
+			bad++
+			t.Logf("%-50s%s  [%s|%s]", c.ID, text, r[1].Peak[Backward].Aten, c.Result.Peaks["2.backward"].Op)
+			if worst > 0.5 {
+				t.Fail()
+			}
+		}
+	}
+	t.Logf("%d of %d cases beyond 0.05%%", bad, n)
+}

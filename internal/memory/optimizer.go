@@ -1,0 +1,71 @@
+package memory
+
+// optimizerState is what the optimizer keeps from its first step on.
+type optimizerState struct {
+	kind  string
+	bytes int64
+	first bool
+}
+
+// AdamW keeps two tensors like each parameter, in the parameter's dtype, and a step count of 4 bytes a tensor.
+// Its foreach form (PyTorch's default) makes √exp_avg_sq of all parameters at once; the loop form makes a root and a
+// quotient of one parameter at a time while the last parameter's quotient is still a local; the fused kernel nothing.
+// SGD without momentum and weight decay keeps and makes nothing.
+// Source: torch/optim/adamw.py, adam.py (_multi_tensor_adam, _single_tensor_adam), sgd.py.
+func (m *machine) optimizer(kind string) {
+	m.phase, m.op, m.again = Optimizer, -1, false
+	if kind == "none" {
+		m.zeroGrad()
+		return
+	}
+	m.mark("start")
+	adam := kind != "sgd"
+	var all int64
+	for _, p := range m.g.Params {
+		if p.Trained {
+			all += p.Bytes
+		}
+	}
+	if adam && m.state == nil {
+		m.state = &optimizerState{kind: kind}
+		for i, p := range m.g.Params {
+			if p.Trained && m.grad[i] != 0 {
+				m.state.bytes += 2*p.Bytes + 4
+			}
+		}
+		m.live += m.state.bytes
+		m.mark("aten.zeros_like")
+	}
+	switch kind {
+	case "adamw":
+		m.live += all
+		m.mark("aten._foreach_sqrt")
+		m.live -= all
+	case "adamw-loop":
+		var last int64
+		for i, p := range m.g.Params {
+			if !p.Trained || m.grad[i] == 0 {
+				continue
+			}
+			m.live += p.Bytes
+			m.mark("aten.sqrt")
+			m.live += p.Bytes
+			m.mark("aten.div")
+			m.live -= p.Bytes + last
+			last = p.Bytes
+		}
+		m.live -= last
+	}
+	m.zeroGrad()
+	m.res.AfterStep = m.live
+}
+
+// zeroGrad frees all gradients (set_to_none).
+func (m *machine) zeroGrad() {
+	for i := range m.grad {
+		if m.grad[i] != 0 {
+			m.live -= m.p.tape.grads[m.grad[i]-1].bytes
+			m.grad[i] = 0
+		}
+	}
+}

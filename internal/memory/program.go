@@ -1,0 +1,83 @@
+package memory
+
+import "ckptplan/internal/model"
+
+// Program is a graph made ready to be walked: for every op what it allocates, what autograd keeps of it and which
+// locals are let go after it, and the tape of its backward. It does not depend on a plan.
+type Program struct {
+	Graph *model.Graph
+	tape  *tape
+	ops   []opEntry
+	saves []saveEntry
+	drops []model.StorageID // storages in the order of the ops after which their locals go
+	late  [2][]model.StorageID
+	// byStorage
+	static int64 // bytes of parameters, buffers and inputs
+}
+
+type opEntry struct {
+	alloc, allocEnd int32 // storages born here
+	save, saveEnd   int32 // range of saves
+	drop, dropEnd   int32 // range of drops
+	keepsOutput     bool  // autograd keeps one of its outputs
+}
+
+// saveEntry is one tensor kept for backward. Static storages (parameters, inputs) cost nothing but still count where
+// checkpointing counts packs.
+type saveEntry struct {
+	storage model.StorageID
+	bytes   int64 // of the tensor, as a copy of it to the host would need
+	static  bool
+	param   bool
+}
+
+// Compile prepares a graph.
+func Compile(g *model.Graph) *Program {
+	p := &Program{Graph: g, tape: compile(g), ops: make([]opEntry, len(g.Ops)), saves: make([]saveEntry, 0, 3*len(g.Ops))}
+	for i := range g.Storages {
+		s := &g.Storages[i]
+		if s.Born == model.None {
+			p.static += s.Bytes
+			continue
+		}
+		e := &p.ops[s.Born]
+		if e.allocEnd == 0 {
+			e.alloc = int32(i)
+		}
+		e.allocEnd = int32(i) + 1
+		switch s.Drop {
+		case model.DropAfterForward, model.DropAfterBackward:
+			k := s.Drop - model.DropAfterForward
+			p.late[k] = append(p.late[k], model.StorageID(i))
+		default:
+			p.ops[s.Drop].dropEnd++
+		}
+	}
+	n := int32(0)
+	for i := range p.ops {
+		e := &p.ops[i]
+		e.drop, n, e.dropEnd = n, n+e.dropEnd, n
+	}
+	p.drops = make([]model.StorageID, n)
+	for i := range g.Storages {
+		if s := &g.Storages[i]; s.Born != model.None && s.Drop < model.DropAfterForward {
+			e := &p.ops[s.Drop]
+			p.drops[e.dropEnd] = model.StorageID(i)
+			e.dropEnd++
+		}
+	}
+	for i := range g.Ops {
+		e := &p.ops[i]
+		e.save = int32(len(p.saves))
+		g.Saved(&g.Ops[i], func(t model.TensorID, output bool) {
+			x := &g.Tensors[t]
+			s := &g.Storages[x.Storage]
+			p.saves = append(p.saves, saveEntry{
+				storage: x.Storage, bytes: g.Bytes(t), static: s.Born == model.None, param: s.Role == model.Parameter,
+			})
+			e.keepsOutput = e.keepsOutput || output
+		})
+		e.saveEnd = int32(len(p.saves))
+	}
+	return p
+}

@@ -1,0 +1,142 @@
+package memory
+
+import (
+	"fmt"
+	"slices"
+
+	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
+)
+
+// Schedule is a plan lowered to a graph: spans of ops under one checkpoint each. It holds no frees; whoever runs it
+// derives lifetimes from what the ops declare.
+type Schedule struct {
+	Program *Program
+	Regions []Region
+	// Owner is the innermost region of each op, or −1.
+	Owner []int32
+}
+
+// Region is one checkpoint: ops First…End−1 are run again when backward first needs something they saved.
+type Region struct {
+	First, End model.OpID
+	Parent     int32
+	Depth      int32 // 1 for a region inside no other checkpoint
+	// Inputs are the storages that the region reads and others made: what the checkpoint keeps.
+	Inputs []model.StorageID
+	// HostSaved: nothing is recomputed; each saved tensor goes to the host and comes back.
+	HostSaved bool
+	// HostInputs: the inputs are kept on the host.
+	HostInputs bool
+	// Cached ops keep their outputs and are not run again.
+	Cached map[model.OpID]bool
+
+	stop     model.OpID // early stop: the op whose saving ends the recompute
+	stopRuns bool       // that op runs, since it saves an output
+	last     model.OpID // the op whose release ends the checkpoint's frame; None if nothing is saved
+	children []int32
+}
+
+// Lower turns a plan into regions over the program's ops. It is an error to name a part that a layer does not have.
+func Lower(p *Program, pl *plan.Plan) (*Schedule, error) {
+	s := &Schedule{Program: p, Owner: make([]int32, len(p.Graph.Ops))}
+	for i := range s.Owner {
+		s.Owner[i] = -1
+	}
+	if err := s.nodes(pl.Nodes, -1, 0, p.Graph.Layers-1); err != nil {
+		return nil, err
+	}
+	for i := range s.Regions {
+		s.finish(int32(i))
+	}
+	return s, nil
+}
+
+func (s *Schedule) nodes(ns []plan.Node, parent int32, lo, hi int) error {
+	for _, n := range ns {
+		if n.First < lo || n.Last > hi || n.First > n.Last {
+			return fmt.Errorf("layers %d to %d are outside %d to %d", n.First, n.Last, lo, hi)
+		}
+		lo = n.Last + 1
+		if n.Segment {
+			a, _ := s.Program.Graph.Span(n.First, "layer")
+			z, _ := s.Program.Graph.Span(n.Last, "layer")
+			r := s.add(Region{First: a.First, End: z.End, Parent: parent})
+			if err := s.nodes(n.Inner, r, n.First, n.Last); err != nil {
+				return err
+			}
+			continue
+		}
+		if n.Option == nil {
+			continue
+		}
+		for l := n.First; l <= n.Last; l++ {
+			for _, part := range n.Option.Regions {
+				sp, ok := s.Program.Graph.Span(l, part.Span)
+				if !ok {
+					return fmt.Errorf("layer %d has no part %q", l, part.Span)
+				}
+				r := Region{First: sp.First, End: sp.End, Parent: parent, HostSaved: part.Offload == "saved", HostInputs: part.Offload == "inputs"}
+				if len(part.Cache) > 0 {
+					r.Cached = map[model.OpID]bool{}
+					for i := sp.First; i < sp.End; i++ {
+						if slices.Contains(part.Cache, s.Program.Graph.Label(i)) {
+							r.Cached[i] = true
+						}
+					}
+				}
+				s.add(r)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Schedule) add(r Region) int32 {
+	id := int32(len(s.Regions))
+	r.Depth = 1
+	if r.Parent >= 0 {
+		r.Depth = s.Regions[r.Parent].Depth + 1
+		s.Regions[r.Parent].children = append(s.Regions[r.Parent].children, id)
+	}
+	for i := r.First; i < r.End; i++ {
+		s.Owner[i] = id
+	}
+	s.Regions = append(s.Regions, r)
+	return id
+}
+
+// finish derives what the checkpoint keeps and where its recompute stops.
+func (s *Schedule) finish(id int32) {
+	r := &s.Regions[id]
+	g := s.Program.Graph
+	r.last, r.stop = model.None, model.None
+	for i := r.First; i < r.End; i++ {
+		e := &s.Program.ops[i]
+		if e.save != e.saveEnd {
+			if r.last == model.None {
+				r.last = i
+			}
+			if s.Owner[i] == id {
+				r.stop, r.stopRuns = i, e.keepsOutput
+			} else if c := s.child(id, i); !s.Regions[c].HostSaved && r.stop < s.Regions[c].First {
+				r.stop, r.stopRuns = s.Regions[c].First, false // the child's inputs are saved before it runs
+			}
+		}
+		for _, t := range g.Inputs(&g.Ops[i]) {
+			st := g.Tensors[t].Storage
+			if b := g.Storages[st].Born; b != model.None && b < r.First && !slices.Contains(r.Inputs, st) {
+				r.Inputs = append(r.Inputs, st)
+			}
+		}
+	}
+}
+
+// child is the direct child of region id that op i is in.
+func (s *Schedule) child(id int32, i model.OpID) int32 {
+	c := s.Owner[i]
+	for s.Regions[c].Parent != id {
+		c = s.Regions[c].Parent
+	}
+	return c
+}

@@ -1,0 +1,296 @@
+package memory
+
+import (
+	"ckptplan/internal/model"
+)
+
+// tape is the backward pass of a graph: what PyTorch's autograd engine allocates and frees, in order. It depends on
+// the graph alone, never on the plan: checkpointing changes which saved tensors must be recomputed, not which
+// gradients are made.
+//
+// Engine rules (torch/csrc/autograd/engine.cpp, input_buffer.cpp, functions/accumulate_grad.h):
+//   - Nodes run in decreasing sequence number; AccumulateGrad nodes run as soon as their last gradient is there.
+//   - A node's incoming gradients live until it returns, its saved tensors until it is released after that.
+//   - Gradients are summed to the input's shape and cast to its dtype before the node is left (validate_outputs).
+//   - A second gradient for the same tensor is added in place if the first is the last reference to storage that it
+//     owns, else into a third tensor.
+//   - A parameter's first gradient is taken over without a copy if nothing else refers to it and its strides fit.
+type tape struct {
+	events []event
+	grads  []gradient
+}
+
+type eventKind uint8
+
+const (
+	evNode       eventKind = iota // op's node starts: its saved tensors are unpacked
+	evAlloc                       // gradient storage x comes to life
+	evFree                        // gradient storage x dies
+	evApplied                     // op's formula is done: recomputed tensors are let go
+	evReleased                    // op's node is released: saved tensors are let go
+	evAccumulate                  // gradient storage x becomes, or is added to, the gradient of parameter p
+)
+
+type event struct {
+	kind eventKind
+	op   model.OpID
+	x    int32         // gradient storage
+	p    model.ParamID // parameter
+}
+
+// gradient is one storage that backward allocates.
+type gradient struct {
+	bytes int64
+	aten  string
+	op    model.OpID
+	work  work
+}
+
+// work is what a kernel does, for the roofline.
+type work struct {
+	flops int64
+	bytes int64
+	dtype model.DType
+	mat   bool
+}
+
+// grad is one gradient tensor during compilation.
+type grad struct {
+	impl   int32 // identity of the tensor
+	stor   int32 // its gradient storage
+	shape  model.Dims
+	stride model.Dims
+	dtype  model.DType
+	view   bool // shares the storage of another tensor, which it keeps alive
+}
+
+type compiler struct {
+	g       *model.Graph
+	t       *tape
+	pending []grad  // by tensor: what waits in the input buffer
+	has     []bool  // by tensor
+	uses    []int32 // by tensor: edges into a leaf that have not delivered
+	impls   []int32 // references to each gradient tensor
+	stors   []int32 // live tensors on each gradient storage
+	op      model.OpID
+	out     *model.Op
+	temps   [4]grad
+	ntemps  [4]bool
+	ready   []model.TensorID
+}
+
+// compile derives the tape of a graph.
+func compile(g *model.Graph) *tape {
+	c := &compiler{
+		g: g, t: &tape{events: make([]event, 0, 6*len(g.Ops)), grads: make([]gradient, 0, 2*len(g.Ops))},
+		pending: make([]grad, len(g.Tensors)), has: make([]bool, len(g.Tensors)), uses: make([]int32, len(g.Tensors)),
+	}
+	c.countLeafUses()
+	l := g.Tensors[g.Loss]
+	c.op = l.Producer
+	root := c.fresh("aten.ones_like", l.Shape, l.Shape.Contiguous(), l.DType, work{})
+	c.hold(root) // the caller's own reference
+	c.deliver(g.Loss, root)
+	for i := len(g.Ops) - 1; i >= 0; i-- {
+		c.node(model.OpID(i))
+	}
+	c.drop(root)
+	return c.t
+}
+
+// countLeafUses counts, for every leaf, the gradients that reachable nodes will deliver.
+func (c *compiler) countLeafUses() {
+	g := c.g
+	reach := make([]bool, len(g.Ops))
+	reach[g.Tensors[g.Loss].Producer] = true
+	for i := len(g.Ops) - 1; i >= 0; i-- {
+		op := &g.Ops[i]
+		if !reach[i] || op.Needs == 0 {
+			continue
+		}
+		for k, t := range g.Inputs(op) {
+			if op.Needs&(1<<k) == 0 {
+				continue
+			}
+			if c.leaf(t) {
+				c.uses[t]++
+			} else {
+				reach[g.Tensors[t].Producer] = true
+			}
+		}
+	}
+}
+
+// leaf is true for a tensor that requires grad and no node made.
+func (c *compiler) leaf(t model.TensorID) bool {
+	x := &c.g.Tensors[t]
+	return x.Param >= 0 || x.Producer < 0 || c.g.Ops[x.Producer].Needs == 0
+}
+
+func (c *compiler) event(e event) { c.t.events = append(c.t.events, e) }
+
+// fresh allocates a gradient tensor with one reference.
+func (c *compiler) fresh(aten string, shape, stride model.Dims, dt model.DType, w work) grad {
+	x := int32(len(c.t.grads))
+	bytes := shape.Count() * dt.Size()
+	w.bytes += bytes
+	w.dtype = dt
+	c.t.grads = append(c.t.grads, gradient{bytes: bytes, aten: aten, op: c.op, work: w})
+	c.stors = append(c.stors, 0)
+	c.event(event{kind: evAlloc, op: c.op, x: x})
+	return c.tensor(grad{stor: x, shape: shape, stride: stride, dtype: dt})
+}
+
+// tensor gives g an identity with one reference.
+func (c *compiler) tensor(g grad) grad {
+	g.impl = int32(len(c.impls))
+	c.impls = append(c.impls, 1)
+	c.stors[g.stor]++
+	return g
+}
+
+func (c *compiler) hold(g grad) { c.impls[g.impl]++ }
+
+func (c *compiler) drop(g grad) {
+	if c.impls[g.impl]--; c.impls[g.impl] > 0 {
+		return
+	}
+	if c.stors[g.stor]--; c.stors[g.stor] == 0 {
+		c.event(event{kind: evFree, op: c.op, x: g.stor})
+	}
+}
+
+func (g grad) bytes() int64 { return g.shape.Count() * g.dtype.Size() }
+
+func (g grad) layout() model.Layout { return model.Layout{Shape: g.shape, Stride: g.stride} }
+
+// node runs the backward of one op, if any gradient has arrived for it.
+func (c *compiler) node(id model.OpID) {
+	op := &c.g.Ops[id]
+	if op.Needs == 0 {
+		return
+	}
+	outs := c.g.Outputs(op)
+	any := false
+	for _, o := range outs {
+		any = any || c.has[o]
+	}
+	if !any {
+		return
+	}
+	c.op, c.out = id, op
+	c.event(event{kind: evNode, op: id})
+	ins := c.g.Inputs(op)
+	var made [8]grad
+	var got uint16
+	c.apply(op, &made, &got)
+	for k := range c.temps {
+		c.dropTemp(k)
+	}
+	c.event(event{kind: evApplied, op: id})
+	for k, t := range ins {
+		if got&(1<<k) != 0 {
+			made[k] = c.fit(made[k], &c.g.Tensors[t])
+		}
+	}
+	for _, o := range outs {
+		if c.has[o] {
+			c.has[o] = false
+			c.drop(c.pending[o])
+		}
+	}
+	c.event(event{kind: evReleased, op: id})
+	for k, t := range ins {
+		if got&(1<<k) != 0 {
+			c.deliver(t, made[k])
+		}
+	}
+	for _, t := range c.ready {
+		c.accumulate(t)
+	}
+	c.ready = c.ready[:0]
+}
+
+// fit sums a gradient to its input's shape and casts it to its dtype.
+func (c *compiler) fit(g grad, x *model.Tensor) grad {
+	if g.shape != x.Shape {
+		g = c.sumTo(g, x.Shape)
+	}
+	if g.dtype != x.DType {
+		n := c.fresh("aten._to_copy", g.shape, model.ElementwiseStrides(g.shape, g.layout()), x.DType, work{bytes: g.bytes()})
+		c.drop(g)
+		g = n
+	}
+	return g
+}
+
+// sumTo is at::sum_to: one sum that keeps reduced dimensions, then a view without the leading ones.
+func (c *compiler) sumTo(g grad, shape model.Dims) grad {
+	off := int(g.shape.N - shape.N)
+	kept := g.shape
+	for i := range kept.D[:kept.N] {
+		if i < off || shape.D[i-off] == 1 {
+			kept.D[i] = 1
+		}
+	}
+	n := g
+	if kept != g.shape {
+		n = c.fresh("aten.sum", kept, kept.Contiguous(), g.dtype, work{bytes: g.bytes()})
+		c.drop(g)
+	}
+	if off > 0 {
+		v := n
+		v.shape, v.stride, v.view = shape, shape.Contiguous(), true
+		v = c.tensor(v)
+		c.drop(n)
+		n = v
+	}
+	return n
+}
+
+// deliver puts a gradient into a tensor's input buffer.
+func (c *compiler) deliver(t model.TensorID, g grad) {
+	if c.has[t] {
+		old := c.pending[t]
+		if !old.view && c.impls[old.impl] == 1 && c.stors[old.stor] == 1 && old.dtype == g.dtype && model.IsDense(old.shape, old.stride) {
+			c.drop(g)
+		} else {
+			st := model.ElementwiseStrides(old.shape, old.layout(), g.layout())
+			sum := c.fresh("aten.add", old.shape, st, old.dtype, work{bytes: old.bytes() + g.bytes()})
+			c.drop(old)
+			c.drop(g)
+			c.pending[t] = sum
+		}
+	} else {
+		c.has[t], c.pending[t] = true, g
+	}
+	if c.leaf(t) {
+		if c.uses[t]--; c.uses[t] == 0 {
+			c.ready = append(c.ready, t)
+		}
+	}
+}
+
+// accumulate is AccumulateGrad of a leaf.
+func (c *compiler) accumulate(t model.TensorID) {
+	g, x := c.pending[t], &c.g.Tensors[t]
+	c.has[t] = false
+	if c.impls[g.impl] != 1 || !sameStrides(x.Shape, g.stride, x.Stride) {
+		n := c.fresh("aten.clone", x.Shape, x.Stride, g.dtype, work{bytes: g.bytes()})
+		c.drop(g)
+		g = n
+	}
+	if x.Param >= 0 {
+		c.event(event{kind: evAccumulate, op: c.op, x: g.stor, p: x.Param})
+	}
+}
+
+// sameStrides compares strides where they matter: in dimensions larger than 1.
+func sameStrides(shape, a, b model.Dims) bool {
+	for i := range shape.D[:shape.N] {
+		if shape.D[i] > 1 && a.D[i] != b.D[i] {
+			return false
+		}
+	}
+	return true
+}

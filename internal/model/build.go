@@ -1,0 +1,31 @@
+package model
+
+import "fmt"
+
+// arch writes one model class's forward pass and loss.
+type arch func(b *Builder)
+
+// builders maps Spec.Arch to the class it models.
+var builders map[string]arch
+
+func init() {
+	builders = map[string]arch{
+		"gpt2":    (*Builder).gpt2,
+		"llama":   (*Builder).llama,
+		"mistral": (*Builder).llama,
+		"qwen2":   (*Builder).llama,
+		"qwen3":   (*Builder).llama,
+	}
+}
+
+// Build makes the graph of one forward pass with loss. The error names an arch that is not modelled.
+func (s *Spec) Build() (*Graph, error) {
+	build, ok := builders[s.Arch]
+	if !ok {
+		return nil, fmt.Errorf("arch %q is not modelled", s.Arch)
+	}
+	b := newBuilder(s)
+	build(b)
+	b.endBlock()
+	return b.g, nil
+}

@@ -1,0 +1,218 @@
+package model
+
+// attention holds what one attention core needs besides q, k and v.
+type attention struct {
+	mask    TensorID // additive float mask or boolean mask, or None
+	dropout float64
+	causal  bool
+	groups  int64 // query heads a key head
+	// flavour of the eager path, where classes differ
+	fp32Softmax bool // softmax(dtype=float32).to(dtype) instead of a plain softmax
+	keepLayout  bool // the output is only transposed, not made contiguous (GPT-2)
+	scaleQuery  bool // the query is scaled before the product (OPT), not the scores
+	softcap     bool // scores pass tanh(x/c)*c
+}
+
+// core runs softmax(q·kᵀ)·v for q [B, a, S, D], k and v [B, kv, S, D] and gives the context [B, S, a, D].
+func (b *Builder) core(q, k, v TensorID, a attention) TensorID {
+	first := b.next()
+	var o TensorID
+	switch b.spec.Attention {
+	case "eager":
+		o = b.eager(q, k, v, a)
+	default:
+		o = b.sdpa(q, k, v, a)
+		o = b.contiguous(b.transpose(o, 1, 2))
+	}
+	b.Live(q, k, v)
+	b.span("core", first)
+	return o
+}
+
+// repeatKV gives k and v as many heads as q: expand and reshape, which copies.
+func (b *Builder) repeatKV(x TensorID, n int64) TensorID {
+	if n == 1 {
+		return x
+	}
+	s := b.t(x).Shape
+	e := b.expand(b.unsqueeze(x, 2), s.D[0], s.D[1], n, s.D[2], s.D[3])
+	return b.reshape(e, s.D[0], s.D[1]*n, s.D[2], s.D[3])
+}
+
+// eager is Hugging Face's eager_attention_forward.
+func (b *Builder) eager(q, k, v TensorID, a attention) TensorID {
+	kr, vr := b.repeatKV(k, a.groups), b.repeatKV(v, a.groups)
+	w := b.mulScalar(b.matmul(q, b.transpose(kr, 2, 3)))
+	if a.softcap {
+		w = b.mulScalar(b.unary(OpTanh, b.unary(OpDivScalar, w)))
+	}
+	if a.mask >= 0 {
+		w = b.add(w, a.mask)
+	}
+	if a.fp32Softmax {
+		w = b.to(b.softmaxIn(w, F32), b.t(q).DType)
+	} else {
+		w = b.to(b.softmaxAuto(w), b.t(vr).DType)
+	}
+	w = b.dropout(w, a.dropout)
+	o := b.transpose(b.matmul(w, vr), 1, 2)
+	if !a.keepLayout {
+		o = b.contiguous(o)
+	}
+	b.Live(kr, vr, w)
+	return o
+}
+
+// softmaxIn is softmax(x, dtype=dt): a cast before the kernel, except for fp16 → fp32, which CUDA's kernel fuses.
+func (b *Builder) softmaxIn(x TensorID, dt DType) TensorID {
+	if b.t(x).DType == F16 && dt == F32 {
+		return b.softmax(x, dt)
+	}
+	return b.softmax(b.to(x, dt), dt)
+}
+
+// softmaxAuto is softmax(x) without a dtype; autocast gives the result in fp32.
+func (b *Builder) softmaxAuto(x TensorID) TensorID {
+	if b.amp {
+		return b.softmaxIn(x, F32)
+	}
+	return b.softmax(x, b.t(x).DType)
+}
+
+// sdpa is F.scaled_dot_product_attention of Hugging Face's sdpa_attention_forward: heads grouped unless there is a
+// mask, and the kernel that CUDA's dispatcher picks. The context comes back as [B, a, S, D].
+func (b *Builder) sdpa(q, k, v TensorID, a attention) TensorID {
+	if a.mask >= 0 {
+		k, v = b.repeatKV(k, a.groups), b.repeatKV(v, a.groups)
+	}
+	o := b.dotProduct(q, k, v, a)
+	b.Live(k, v)
+	return o
+}
+
+// dotProduct picks flash for 16-bit inputs without a mask and heads up to 256, else efficient.
+// Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp.
+func (b *Builder) dotProduct(q, k, v TensorID, a attention) TensorID {
+	q, k, v = b.lower(q), b.lower(k), b.lower(v)
+	mask := a.mask
+	if mask >= 0 && b.t(mask).DType == F32 {
+		mask = b.lower(mask)
+	}
+	d := b.t(q).Shape.At(-1)
+	var o TensorID
+	switch {
+	case b.spec.Attention == "math":
+		o = b.mathAttention(q, k, v, mask, a)
+	case mask < 0 && b.t(q).DType.Low() && d == b.t(v).Shape.At(-1) && d <= 256:
+		o = b.flash(q, k, v)
+	default:
+		o = b.efficient(q, k, v, mask)
+	}
+	b.Live(q, k, v)
+	return o
+}
+
+// flash pads heads to a multiple of 8 before the kernel and slices the result.
+func (b *Builder) flash(q, k, v TensorID) TensorID {
+	d := b.t(q).Shape.At(-1)
+	if pad := (8 - d%8) % 8; pad > 0 {
+		q, k, v = b.pad(q, pad), b.pad(k, pad), b.pad(v, pad)
+	}
+	x := *b.t(q)
+	s := x.Shape
+	b.emit(OpFlashAttention, Attr{A: b.causalAttr()}, q, k, v)
+	o := b.fresh(x.DType, s, headsLast(x.Layout()))
+	b.fresh(F32, Shape(s.D[0], s.D[1], s.D[2]), Dims{})
+	b.fresh(U64, Shape(2), Dims{})
+	b.fresh(U64, Dims{}, Dims{})
+	if d != s.At(-1) {
+		return b.slice(o, -1, 0, d)
+	}
+	return o
+}
+
+// efficient keeps logsumexp with its rows padded to 32; a boolean mask becomes an additive one first.
+func (b *Builder) efficient(q, k, v, mask TensorID) TensorID {
+	x := *b.t(q)
+	s := x.Shape
+	ins := []TensorID{q, k, v}
+	if mask >= 0 {
+		bias := mask
+		if m := *b.t(mask); m.DType == Bool {
+			not := b.plain("aten.logical_not", Bool, m.Shape, mask)
+			bias = b.plain("aten.where", x.DType, m.Shape, not)
+		}
+		sk := b.t(k).Shape.D[2]
+		ins = append(ins, b.expand(bias, s.D[0], s.D[1], s.D[2], sk))
+	}
+	b.emit(OpEfficientAttention, Attr{A: b.causalAttr()}, ins...)
+	o := b.fresh(x.DType, s.With(-1, b.t(v).Shape.At(-1)), headsLastOf(s.With(-1, b.t(v).Shape.At(-1))))
+	rows := (s.D[2] + 31) / 32 * 32
+	b.fresh(F32, Shape(s.D[0], s.D[1], rows), Dims{})
+	b.fresh(I64, Dims{}, Dims{})
+	b.fresh(I64, Dims{}, Dims{})
+	return o
+}
+
+// Layout is the tensor's shape and strides.
+func (t *Tensor) Layout() Layout { return Layout{t.Shape, t.Stride} }
+
+// headsLast is the layout of a kernel's output for query q [B, a, S, D]: empty_like of q seen as [B, S, a, D].
+func headsLast(q Layout) Dims {
+	sw := Layout{q.Shape.Swap(1, 2), q.Stride.Swap(1, 2)}
+	return ElementwiseStrides(sw.Shape, sw).Swap(1, 2)
+}
+
+// headsLastOf is the layout of a [B, a, S, D] tensor stored as [B, S, a, D].
+func headsLastOf(s Dims) Dims { return s.Swap(1, 2).Contiguous().Swap(1, 2) }
+
+func (b *Builder) causalAttr() int64 { return 0 }
+
+func (b *Builder) pad(x TensorID, n int64) TensorID {
+	v := *b.t(x)
+	b.emit(OpPad, Attr{}, x)
+	return b.fresh(v.DType, v.Shape.With(-1, v.Shape.At(-1)+n), Dims{})
+}
+
+// mathAttention is _scaled_dot_product_attention_math, the fallback without a fused kernel; 16-bit inputs are
+// raised to fp32 first (PyTorch ≥ 2.5), q and k are scaled by √scale each.
+// Source: aten/src/ATen/native/transformers/attention.cpp.
+func (b *Builder) mathAttention(q, k, v, mask TensorID, a attention) TensorID {
+	dt := b.t(q).DType
+	if dt.Low() {
+		q, k, v = b.to(q, F32), b.to(k, F32), b.to(v, F32)
+	}
+	amp := b.amp
+	b.amp = false
+	kr, vr := b.repeatKV(k, a.groups), b.repeatKV(v, a.groups)
+	qs := b.mulScalar(q)
+	ks := b.mulScalar(b.transpose(kr, 2, 3))
+	w := b.bmm4(qs, ks)
+	b.Live(qs, ks)
+	s := b.t(q).Shape
+	if a.causal {
+		sk := b.t(k).Shape.D[2]
+		tri := b.plain("aten.tril", Bool, Shape(s.D[2], sk))
+		mask = b.plain("aten.where", F32, Shape(s.D[2], sk), tri)
+	}
+	if mask >= 0 {
+		w = b.addInPlace(w, mask)
+	}
+	w = b.softmax(w, F32)
+	w = b.dropout(w, a.dropout)
+	o := b.bmm4(w, vr)
+	b.Live(q, k, v, kr, vr, qs, ks, mask)
+	b.amp = amp
+	return b.to(o, dt)
+}
+
+// causalMask is the float mask of eager attention, [B, 1, S, S], made once a forward and held by its layers; a
+// window keeps that many tokens.
+func (b *Builder) causalMask(positions TensorID) TensorID {
+	n, s := int64(b.spec.B), int64(b.spec.S)
+	ok := b.plain("aten.le", Bool, Shape(1, 1, s, s), positions)
+	return b.plain("aten.where", b.actDType(), Shape(n, 1, s, s), ok)
+}
+
+// actDType is the dtype of the residual stream: autocast leaves it in the weights' fp32.
+func (b *Builder) actDType() DType { return b.dtype }

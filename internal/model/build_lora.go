@@ -1,0 +1,43 @@
+package model
+
+import "slices"
+
+// project is a linear layer by module name, with peft's adapter beside it if the name is a target:
+//
+//	result = base(x); x = x.to(A.dtype); result = result + B(A(dropout(x))) * scaling; return result.to(dtype)
+//
+// Source: peft/tuners/lora/layer.py, Linear.forward.
+func (b *Builder) project(prefix, name string, x TensorID, in, out int64, bias bool) TensorID {
+	w := b.weight(prefix+name+".weight", out, in)
+	bb := TensorID(None)
+	if bias {
+		bb = b.weight(prefix+name+".bias", out)
+	}
+	l := b.spec.Train.LoRA
+	if l == nil || !slices.Contains(l.Targets, name) {
+		return b.linear(x, w, bb)
+	}
+	dt := F32
+	switch l.DType {
+	case "bf16":
+		dt = BF16
+	case "fp16":
+		dt = F16
+	}
+	r := int64(l.Rank)
+	wa := b.param(prefix+name+".lora_A.weight", dt, true, Shape(r, in))
+	wb := b.param(prefix+name+".lora_B.weight", dt, true, Shape(out, r))
+	res := b.linear(x, w, bb)
+	base := b.t(res).DType
+	y := b.to(x, dt)
+	z := b.dropout(y, l.Dropout)
+	h := b.linear(z, wa, None)
+	b.Live(z)
+	up := b.linear(h, wb, None)
+	b.Live(h)
+	sum := b.add(res, b.mulScalar(up))
+	b.Live(x, y, res)
+	o := b.to(sum, base)
+	b.Live(x, y, sum)
+	return o
+}

@@ -1,0 +1,51 @@
+package model
+
+// layerNorm is F.layer_norm; autocast runs it in fp32. Statistics are fp32 for 16-bit inputs.
+func (b *Builder) layerNorm(x, w, bias TensorID) TensorID {
+	x = b.full(x)
+	v := *b.t(x)
+	ins := []TensorID{x}
+	for _, p := range []TensorID{w, bias} {
+		if p >= 0 {
+			ins = append(ins, p)
+		}
+	}
+	b.emit(OpLayerNorm, Attr{}, ins...)
+	out := b.fresh(v.DType, v.Shape, Dims{})
+	stats := v.Shape.With(-1, 1)
+	b.fresh(F32, stats, Dims{})
+	b.fresh(F32, stats, Dims{})
+	return out
+}
+
+// rmsNorm is Hugging Face's LlamaRMSNorm, composed of small ops:
+//
+//	x = x.to(float32); x = x * rsqrt(mean(x²) + ε); return weight * x.to(dtype)
+func (b *Builder) rmsNorm(x, w TensorID) TensorID {
+	dt := b.t(x).DType
+	normed := b.rms(x)
+	low := b.to(normed, dt)
+	out := b.mul(w, low)
+	b.Live(normed, x)
+	return out
+}
+
+// rms is x / √(mean(x²)+ε) in fp32.
+func (b *Builder) rms(x TensorID) TensorID {
+	x = b.to(x, F32)
+	variance := b.mean(b.pow(x))
+	r := b.unary(OpRsqrt, b.addScalar(variance))
+	out := b.mul(x, r)
+	b.Live(variance)
+	return out
+}
+
+// fusedRMSNorm is F.rms_norm as one kernel (PyTorch ≥ 2.9 with equal dtypes).
+func (b *Builder) fusedRMSNorm(x, w TensorID) TensorID {
+	x = b.full(x)
+	v := *b.t(x)
+	b.emit(OpRMSNorm, Attr{}, x, w)
+	out := b.fresh(v.DType, v.Shape, Dims{})
+	b.fresh(F32, v.Shape.With(-1, 1), Dims{})
+	return out
+}

@@ -1,0 +1,37 @@
+package model
+
+// rotaryTable is the rotary embedding's cos and sin, [1, S, dim], made once a forward in fp32 without gradient:
+//
+//	freqs = (inv_freq[None, :, None] @ position_ids[:, None, :]).transpose(1, 2)
+//	emb = cat(freqs, freqs); cos, sin = emb.cos() * s, emb.sin() * s; cast to the activations' dtype
+func (b *Builder) rotaryTable(invFreq, positions TensorID, dim int64, dt DType) (cos, sin TensorID) {
+	s := b.t(positions).Shape.At(-1)
+	inv := b.to(invFreq, F32)
+	pos := b.plain("aten._to_copy", F32, Shape(1, 1, s), positions)
+	freqs := b.plain("aten.bmm", F32, Shape(1, dim/2, s), inv, pos)
+	b.Live(inv, pos)
+	emb := b.plain("aten.cat", F32, Shape(1, s, dim), freqs)
+	c := b.plain("aten.mul", F32, Shape(1, s, dim), b.plain("aten.cos", F32, Shape(1, s, dim), emb))
+	d := b.plain("aten.mul", F32, Shape(1, s, dim), b.plain("aten.sin", F32, Shape(1, s, dim), emb))
+	b.Live(c, d)
+	cos = b.to(c, dt)
+	sin = b.to(d, dt)
+	b.Live(inv, pos, freqs, emb, c, d)
+	return cos, sin
+}
+
+// rotate is (x * cos) + (rotate_half(x) * sin) for x [B, a, S, D] and tables seen as [1, 1, S, D].
+func (b *Builder) rotate(x, cos, sin TensorID) TensorID {
+	c, s := b.unsqueeze(cos, 1), b.unsqueeze(sin, 1)
+	xc := b.mul(x, c)
+	xs := b.mul(b.rotateHalf(x), s)
+	return b.add(xc, xs)
+}
+
+// rotateHalf is cat(-x[..., D/2:], x[..., :D/2]).
+func (b *Builder) rotateHalf(x TensorID) TensorID {
+	d := b.t(x).Shape.At(-1)
+	lo := b.slice(x, -1, 0, d/2)
+	hi := b.slice(x, -1, d/2, d)
+	return b.cat(-1, b.unary(OpNeg, hi), lo)
+}

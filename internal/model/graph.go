@@ -1,0 +1,145 @@
+package model
+
+// The identities of a graph's parts are indices into its slices.
+type (
+	TensorID  int32
+	StorageID int32
+	OpID      int32
+	ParamID   int32
+)
+
+// None marks an absent identity.
+const None = -1
+
+// Lifetimes of a Python local that outlives the op list (see Storage.Drop).
+const (
+	DropAfterForward  OpID = 1<<30 + iota // with the end of forward: autocast's cached weight casts
+	DropAfterBackward                     // with the end of backward: the model's output while the caller holds it
+)
+
+// Tensor is a view on a storage, as autograd sees it.
+type Tensor struct {
+	Shape, Stride Dims // strides in elements
+	Storage       StorageID
+	Producer      OpID    // the op whose node is its grad_fn, or None
+	Param         ParamID // the parameter it is, or None
+	Output        int8    // which output of Producer it is
+	DType         DType
+	Grad          bool // requires_grad
+	View          bool // shares its storage with the tensor it was made from
+}
+
+// Storage is a run of bytes on the device.
+type Storage struct {
+	Bytes int64
+	// Born is the op that allocates it; None for parameters, buffers and inputs, which live outside the step.
+	Born OpID
+	// Drop is the op after which no Python local holds it any more.
+	Drop OpID
+	Role Role
+	// Name says what it is: a parameter's name, or the name of the op that made it.
+	Name string
+}
+
+// Role tells a breakdown what a storage is.
+type Role uint8
+
+// The roles of storages.
+const (
+	Activation Role = iota // an op's output
+	Parameter
+	Buffer     // not trained, such as rotary's inverse frequencies
+	Input      // token ids, labels, pixels
+	WeightCast // autocast's 16-bit copy of a weight
+	Logits     // logits, their copies and log-probabilities
+	Residual   // a layer's output: the residual stream
+)
+
+// Param is one parameter tensor.
+type Param struct {
+	Name    string
+	Tensor  TensorID
+	Count   int64 // elements
+	Bytes   int64
+	Trained bool
+}
+
+// Op is one ATen call of the forward pass, in execution order. Its index is its autograd sequence number.
+type Op struct {
+	Kind  Kind
+	Attr  Attr
+	in    int32 // first of its inputs in Graph.args
+	out   int32 // first of its outputs in Graph.args
+	Block int32 // index into Graph.Blocks
+	nin   int8
+	nout  int8
+	// Needs has bit i set if input i requires grad; a node exists if it is not 0.
+	Needs uint16
+}
+
+// Attr holds an op's plain arguments: dimensions, a start, a count. Their meaning is the op row's.
+type Attr struct{ A, B, C int64 }
+
+// Block is one link of the chain: "embedding", "layers.0" …, "head".
+type Block struct {
+	Label string
+	Layer int // layer number, or None
+	First OpID
+	End   OpID // one past the last op
+}
+
+// Span is a named part of a layer, a range of ops at module boundaries, that one checkpoint can cover.
+type Span struct {
+	Layer int
+	Name  string // layer, attn, core, mlp, act, norm1, norm2
+	First OpID
+	End   OpID
+}
+
+// Graph is one forward pass with loss: blocks of ops over tensors over storages.
+type Graph struct {
+	Spec     *Spec
+	Tensors  []Tensor
+	Storages []Storage
+	Ops      []Op
+	Params   []Param
+	Blocks   []Block
+	Spans    []Span
+	// Loss is the scalar that backward starts from.
+	Loss TensorID
+	// Layers is the number of layers that strategies count.
+	Layers int
+	// Chain is false where a tensor jumps over layers (an encoder's output read by every decoder layer).
+	Chain bool
+	// Assumptions say, in words, which kernels and class behaviour the graph rests on.
+	Assumptions []string
+	args        []TensorID
+}
+
+// Inputs are the op's input tensors.
+func (g *Graph) Inputs(op *Op) []TensorID { return g.args[op.in : op.in+int32(op.nin)] }
+
+// Outputs are the op's output tensors.
+func (g *Graph) Outputs(op *Op) []TensorID { return g.args[op.out : op.out+int32(op.nout)] }
+
+// Span finds a part of a layer; false if the layer has none of that name.
+func (g *Graph) Span(layer int, name string) (Span, bool) {
+	for _, s := range g.Spans {
+		if s.Layer == layer && s.Name == name {
+			return s, true
+		}
+	}
+	return Span{}, false
+}
+
+// Storage of a tensor.
+func (g *Graph) storageOf(t TensorID) *Storage { return &g.Storages[g.Tensors[t].Storage] }
+
+// Bytes is the tensor's own size, as a copy of it would need: elements × element size.
+func (g *Graph) Bytes(t TensorID) int64 {
+	x := &g.Tensors[t]
+	return x.Shape.Count() * x.DType.Size()
+}
+
+// Label names an op for people and plans: its ATen name; see Op.
+func (g *Graph) Label(i OpID) string { return g.Ops[i].Row().Aten }
