@@ -42,6 +42,15 @@ def safe_softmax(x, dim, dtype=None):
     rows = aten.all.dim(masked, dim, True)
     return aten.where.self_out(rows, aten.scalar_tensor.default(0.0, dtype=out.dtype, device=out.device), out, out=out)
 
+def grouped_mm(a, b, offs, *rest):
+    """The meta kernel of _grouped_mm takes half precision only. CUDA's serves the other dtypes expert by expert (_grouped_mm_fallback)
+    into one output of the same shape, and allocates nothing else."""
+    if a.dtype == torch.bfloat16: return aten._grouped_mm.default(a, b, offs, *rest)
+    shape = (a.shape[0], b.shape[-1]) if b.dim() == 3 else (offs.shape[0], a.shape[0], b.shape[1])
+    assert shape[-1] * a.element_size() % 16 == 0, "rows are padded to 16 bytes"
+    return torch.empty(shape, dtype=a.dtype, device=a.device)
+
+KERNELS = {aten._grouped_mm.default: grouped_mm}
 COMPOSITE = {aten._safe_softmax.default: safe_softmax}   # kernels that call other ATen ops: those are counted one by one
 
 class Tracker(TorchDispatchMode):
@@ -86,7 +95,7 @@ class Tracker(TorchDispatchMode):
                  and dense(args[0]) and uses(args[0]) == self.last)
         if func in COMPOSITE:
             with self: out = COMPOSITE[func](*args, **(kwargs or {}))
-        else: out = func(*args, **(kwargs or {}))
+        else: out = KERNELS.get(func, func)(*args, **(kwargs or {}))
         name = str(func)
         outs = [o for o in pytree.tree_leaves(out) if isinstance(o, torch.Tensor)]
         r = self.rec.get(self.key(args[0])) if steal else None
@@ -148,7 +157,8 @@ def cuda_sdpa(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=Non
     if AMP[0]:
         q, k, v = (t.to(AMP[0]) if t.dtype == torch.float32 else t for t in (q, k, v))
         if attn_mask is not None and attn_mask.dtype == torch.float32: attn_mask = attn_mask.to(AMP[0])
-    if MATH[0]:
+    # both fused kernels refuse unequal heads without enable_gqa (Falcon's single key head): the dispatcher falls back to math
+    if MATH[0] or (q.shape[-3] != k.shape[-3] and not enable_gqa):
         with autocast_off(): return math_sdpa(q, k, v, additive(attn_mask, q.dtype), dropout_p, is_causal, scale, enable_gqa)
     D = q.shape[-1]
     pad = (-D) % 8

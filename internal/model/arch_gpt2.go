@@ -61,7 +61,7 @@ func (b *Builder) gpt2Layer(p string, x, mask TensorID) TensorID {
 	b.span("mlp", mlp)
 	z := b.add(residual, m)
 	b.Live(a)
-	b.span("layer", first)
+	b.endLayer(first)
 	return z
 }
 

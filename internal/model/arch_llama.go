@@ -81,7 +81,7 @@ func (b *Builder) llamaLayer(p string, x, cos, sin, mask TensorID) TensorID {
 	m := b.gatedMLP(p+"mlp.", first2, y)
 	b.Live(y)
 	x = b.add(residual, m)
-	b.span("layer", first)
+	b.endLayer(first)
 	return x
 }
 

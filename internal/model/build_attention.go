@@ -39,7 +39,8 @@ func (b *Builder) repeatKV(x TensorID, n int64) TensorID {
 	return b.reshape(e, s.D[0], s.D[1]*n, s.D[2], s.D[3])
 }
 
-// eager is Hugging Face's eager_attention_forward.
+// eager is Hugging Face's eager_attention_forward. The attention weights are returned with the output, and the layer
+// holds them in a local (`hidden_states, _ = self.self_attn(…)`) until it returns: see endLayer.
 func (b *Builder) eager(q, k, v TensorID, a attention) TensorID {
 	kr, vr := b.repeatKV(k, a.groups), b.repeatKV(v, a.groups)
 	w := b.mulScalar(b.matmul(q, b.transpose(kr, 2, 3)))
@@ -60,6 +61,7 @@ func (b *Builder) eager(q, k, v TensorID, a attention) TensorID {
 		o = b.contiguous(o)
 	}
 	b.Live(kr, vr, w)
+	b.weights = w
 	return o
 }
 

@@ -11,7 +11,7 @@ func (b *Builder) causalLMLoss(logits, labels TensorID) TensorID {
 	b.Live(padded)
 	flat := b.reshape(up, n, v)
 	loss := b.crossEntropy(flat, target)
-	b.Live(up, target, labels)
+	b.Live(up, target, padded)
 	return loss
 }
 

@@ -23,21 +23,21 @@ func (b *Builder) layerNorm(x, w, bias TensorID) TensorID {
 //	x = x.to(float32); x = x * rsqrt(mean(x²) + ε); return weight * x.to(dtype)
 func (b *Builder) rmsNorm(x, w TensorID) TensorID {
 	dt := b.t(x).DType
-	normed := b.rms(x)
+	normed, variance := b.rms(x)
 	low := b.to(normed, dt)
 	out := b.mul(w, low)
-	b.Live(normed, x)
+	b.Live(normed, variance, x)
 	return out
 }
 
-// rms is x / √(mean(x²)+ε) in fp32.
-func (b *Builder) rms(x TensorID) TensorID {
+// rms is x / √(mean(x²)+ε) in fp32, and mean(x²), which its caller's frame holds.
+func (b *Builder) rms(x TensorID) (normed, variance TensorID) {
 	x = b.to(x, F32)
-	variance := b.mean(b.pow(x))
+	variance = b.mean(b.pow(x))
 	r := b.unary(OpRsqrt, b.addScalar(variance))
-	out := b.mul(x, r)
+	normed = b.mul(x, r)
 	b.Live(variance)
-	return out
+	return normed, variance
 }
 
 // fusedRMSNorm is F.rms_norm as one kernel (PyTorch ≥ 2.9 with equal dtypes).

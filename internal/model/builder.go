@@ -12,6 +12,8 @@ type Builder struct {
 	low   DType // what autocast casts to
 	amp   bool  // inside an autocast region
 	casts map[ParamID]TensorID
+	// weights are the attention weights that eager attention returned in the current layer, or None.
+	weights TensorID
 }
 
 func newBuilder(s *Spec) *Builder {
@@ -22,7 +24,7 @@ func newBuilder(s *Spec) *Builder {
 			Spec: s, Chain: true, Loss: None,
 			Tensors: make([]Tensor, 0, n*3/2), Storages: make([]Storage, 0, n), Ops: make([]Op, 0, n), args: make([]TensorID, 0, 4*n),
 		},
-		spec: s, dtype: s.Precision.Weights(), low: low, amp: amp, casts: map[ParamID]TensorID{},
+		spec: s, dtype: s.Precision.Weights(), low: low, amp: amp, casts: map[ParamID]TensorID{}, weights: None,
 	}
 }
 
@@ -43,6 +45,13 @@ func (b *Builder) endBlock() {
 // span names the ops emitted since first as a part of the current layer.
 func (b *Builder) span(name string, first OpID) {
 	b.g.Spans = append(b.g.Spans, Span{Layer: b.g.Blocks[b.block].Layer, Name: name, First: first, End: b.next()})
+}
+
+// endLayer names the ops since first as the whole layer; its locals go after them.
+func (b *Builder) endLayer(first OpID) {
+	b.Live(b.weights)
+	b.weights = None
+	b.span("layer", first)
 }
 
 func (b *Builder) next() OpID { return OpID(len(b.g.Ops)) }

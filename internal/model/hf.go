@@ -148,7 +148,7 @@ func (c *hfConfig) rotary() *yaml.Node {
 
 // read fills a spec: class defaults, then the keys that are there, then what follows from them.
 func (c *hfConfig) read(cl *class) *Spec {
-	s := &Spec{Name: strings.TrimSuffix(c.file, ".json"), Arch: cl.arch}
+	s := &Spec{Name: nameOf(c.file), Arch: cl.arch}
 	if n := c.get("_name_or_path"); n != nil && n.Kind == yaml.ScalarNode && n.Value != "" && !strings.ContainsAny(n.Value, "\n") {
 		s.Name = n.Value
 	}

@@ -54,6 +54,9 @@ func Load(name string, src []byte) (*Spec, error) {
 	if len(r.diags) > 0 {
 		return nil, r.sorted()
 	}
+	if s.Name == "" {
+		s.Name = nameOf(name)
+	}
 	s.Defaults = defaultsInWords(s, r.given)
 	s.Warnings = s.doubts()
 	return s, nil
