@@ -1,0 +1,261 @@
+package strategy
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+)
+
+// vector is a partial plan from a position to the end that needs several memory numbers, in bytes:
+//
+//	b  above the sum that earlier blocks keep for backward:     b = max(row, save + b')
+//	f  above the sum that they keep until the end of forward:   f = max(rowFwd, saveFwd + f')
+//	a  held by waiting micro batches during the whole step:     a = held + a'
+//
+// A plan fits if a + max(b, f) ≤ Budget − Base at position 0.
+type vector struct {
+	b, f, a, t int64
+	edge, next int32
+}
+
+func (v *vector) within(w *vector) bool { return v.b <= w.b && v.f <= w.f && v.a <= w.a && v.t <= w.t }
+
+// vectorSearch is the recurrence of search with vectors for labels.
+type vectorSearch struct {
+	c                      *chain
+	prices                 []*prices // empty: no bound on time
+	leastB, leastF, leastA []int64   // least prefixes
+	upper                  int64
+	timeless               bool // only memory matters
+	width                  int
+	at                     [][]vector
+	stats                  Stats
+	candidateSpace         []vector
+}
+
+func newVectorSearch(c *chain) *vectorSearch {
+	return &vectorSearch{
+		c:      c,
+		leastB: c.leastPrefix(func(e *edge) int64 { return e.save }),
+		leastF: c.leastPrefix(func(e *edge) int64 { return e.saveFwd }),
+		leastA: c.leastPrefix(func(e *edge) int64 { return e.held }),
+		upper:  math.MaxInt64,
+	}
+}
+
+// searchVector solves a chain that needs vectors exactly.
+func searchVector(ctx context.Context, p *Problem, c *chain, least *Solution, cap int64) (*Solution, error) {
+	s := newVectorSearch(c)
+	s.upper, s.width = cap, vectorBeamWidth
+	var best *Solution
+	guess := least.Time
+	if least.Time <= cap {
+		best, s.upper = least, least.Time
+	} else {
+		guess = cap
+	}
+	s.prices, _ = dualSearch(c, guess, dualSteps)
+	dual := c.dual(s.prices[0])
+	for _, width := range []int{vectorBeamWidth, 0} {
+		s.width = width
+		if err := s.run(ctx); err != nil {
+			if best == nil {
+				return nil, err
+			}
+			return withDual(best, dual), nil
+		}
+		if found := s.take(p); found != nil && (best == nil || found.Time < best.Time || (found.Time == best.Time && found.Peak < best.Peak)) {
+			best, s.upper = found, found.Time
+			s.prices, _ = dualSearch(c, s.upper, dualSteps)
+			if again := c.dual(s.prices[0]); again.Bound > dual.Bound {
+				dual = again
+			}
+		}
+	}
+	if best == nil {
+		return nil, nil
+	}
+	best = withDual(best, dual)
+	best.Status, best.Bound, best.Closed, best.Stats = Optimal, best.Time, "exact-search", s.stats
+	if dual.Bound == best.Time {
+		best.Closed = "dual-tight"
+	}
+	return fewestChanges(ctx, p, c, s.need, best), nil
+}
+
+// vectorBeamWidth is the number of vectors a block that the search for a first plan keeps.
+const vectorBeamWidth = 64
+
+// leastVector returns a plan with the lowest peak of all. A narrow run gives a peak that the full run must beat.
+func leastVector(ctx context.Context, p *Problem) (*Solution, error) {
+	c := newChain(p)
+	c.room = largest
+	s := newVectorSearch(c)
+	s.timeless, s.width = true, vectorBeamWidth
+	if err := s.run(ctx); err != nil {
+		return nil, err
+	}
+	best := s.take(p)
+	c.room = best.Peak - p.Base
+	s.width = 0
+	if err := s.run(ctx); err != nil {
+		return nil, err
+	}
+	return s.take(p), nil
+}
+
+// take returns the best plan of the labels at the first position: the fastest, then the one with the lowest peak.
+func (s *vectorSearch) take(p *Problem) *Solution {
+	if len(s.at[0]) == 0 {
+		return nil
+	}
+	need := func(v *vector) int64 { return v.a + max(v.b, v.f) }
+	l := 0
+	for k := range s.at[0] {
+		v, w := &s.at[0][k], &s.at[0][l]
+		if v.t < w.t || (v.t == w.t && need(v) < need(w)) {
+			l = k
+		}
+	}
+	return p.solution(s.path(int32(l)))
+}
+
+// path follows a label at the first position to the end.
+func (s *vectorSearch) path(l int32) []*edge {
+	var path []*edge
+	for i := 0; i < len(s.c.out); {
+		v := &s.at[i][l]
+		e := &s.c.out[i][v.edge]
+		path = append(path, e)
+		i, l = e.to, v.next
+	}
+	return path
+}
+
+// run fills the labels of every position, last first.
+func (s *vectorSearch) run(ctx context.Context) error {
+	n := len(s.c.out)
+	s.at = make([][]vector, n+1)
+	s.at[n] = []vector{{}}
+	s.stats = Stats{}
+	for i := n - 1; i >= 0; i-- {
+		list := s.candidateSpace[:0]
+		for k := range s.c.out[i] {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			e := &s.c.out[i][k]
+			for l := range s.at[e.to] {
+				w := &s.at[e.to][l]
+				v := vector{b: max(e.row, e.save+w.b), f: max(e.rowFwd, e.saveFwd+w.f), a: e.held + w.a, edge: int32(k), next: int32(l)}
+				if !s.timeless {
+					v.t = e.time + w.t
+				}
+				if v.a+s.leastA[i]+max(v.b+s.leastB[i], v.f+s.leastF[i]) <= s.c.room && s.promising(i, &v) {
+					list = append(list, v)
+				}
+			}
+		}
+		s.candidateSpace = list
+		kept, err := undominatedVectors(ctx, list)
+		if err != nil {
+			return err
+		}
+		if s.width > 0 && len(kept) > s.width {
+			kept = s.narrow(i, kept)
+		}
+		s.at[i] = kept
+		s.stats.Labels += int64(len(kept))
+		s.stats.Widest = max(s.stats.Widest, int64(len(kept)))
+	}
+	return nil
+}
+
+// promising is search.promising with a price on both kinds of rows.
+func (s *vectorSearch) promising(i int, v *vector) bool {
+	if v.t > s.upper {
+		return false
+	}
+	for _, m := range s.prices {
+		all := m.bwd[0] + m.fwd[0]
+		slack := 0.25 + 1e-15*float64(len(s.at))*(float64(s.upper)+all*float64(max(s.c.room, -s.c.room)))
+		if s.bound(m, i, v) > float64(s.upper)+slack {
+			return false
+		}
+	}
+	return true
+}
+
+// bound is the Lagrangian bound on the time of plans that end in v.
+func (s *vectorSearch) bound(m *prices, i int, v *vector) float64 {
+	room := float64(s.c.room)
+	return float64(v.t) + m.prefix[i] - m.bwd[i]*(room-float64(v.b)) - m.fwd[i]*(room-float64(v.f)) + (m.bwd[0]+m.fwd[0])*float64(v.a)
+}
+
+// narrow keeps the labels with the lowest bounds, and those with the least need of memory.
+func (s *vectorSearch) narrow(i int, list []vector) []vector {
+	need := func(v *vector) int64 { return v.a + s.leastA[i] + max(v.b+s.leastB[i], v.f+s.leastF[i]) }
+	least := slices.MinFunc(list, func(v, w vector) int { return cmp.Compare(need(&v), need(&w)) })
+	if s.timeless {
+		slices.SortStableFunc(list, func(v, w vector) int { return cmp.Compare(need(&v), need(&w)) })
+	} else {
+		slices.SortStableFunc(list, func(v, w vector) int {
+			return cmp.Compare(s.bound(s.prices[0], i, &v), s.bound(s.prices[0], i, &w))
+		})
+	}
+	return append(list[:s.width-1], least)
+}
+
+// undominatedVectors drops every vector that another one is within. With two of the three memory numbers in use a
+// staircase over them makes this n log n; with three each vector is compared with all that are kept.
+func undominatedVectors(ctx context.Context, list []vector) ([]vector, error) {
+	slices.SortFunc(list, func(v, w vector) int {
+		return cmp.Or(cmp.Compare(v.t, w.t), cmp.Compare(v.b, w.b), cmp.Compare(v.f, w.f), cmp.Compare(v.a, w.a),
+			cmp.Compare(v.edge, w.edge), cmp.Compare(v.next, w.next))
+	})
+	useF, useA := false, false
+	for k := range list {
+		useF = useF || list[k].f != list[0].f
+		useA = useA || list[k].a != list[0].a
+	}
+	var kept []vector
+	var steps []stair
+	for k := range list {
+		if k&0x3ff == 0x3ff && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		v := &list[k]
+		if useF && useA {
+			if !slices.ContainsFunc(kept, func(w vector) bool { return w.within(v) }) {
+				kept = append(kept, *v)
+			}
+			continue
+		}
+		y := v.f
+		if useA {
+			y = v.a
+		}
+		var fresh bool
+		if steps, fresh = addStair(steps, stair{v.b, y}); fresh {
+			kept = append(kept, *v)
+		}
+	}
+	return kept, nil
+}
+
+// stair is a corner of the lower-left boundary of points in the plane: x rises, y falls along the staircase.
+type stair struct{ x, y int64 }
+
+// addStair adds a point unless the staircase already covers it, and removes the corners that it covers.
+func addStair(steps []stair, p stair) ([]stair, bool) {
+	k, exact := slices.BinarySearchFunc(steps, p, func(s, t stair) int { return cmp.Compare(s.x, t.x) })
+	if (exact && steps[k].y <= p.y) || (k > 0 && steps[k-1].y <= p.y) {
+		return steps, false
+	}
+	end := k
+	for end < len(steps) && steps[end].y >= p.y {
+		end++
+	}
+	return slices.Replace(steps, k, end, p), true
+}
