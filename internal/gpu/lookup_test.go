@@ -1,0 +1,90 @@
+package gpu
+
+import (
+	"errors"
+	"slices"
+	"testing"
+)
+
+func TestLookup(t *testing.T) {
+	for _, tc := range []struct{ name, want string }{
+		{"A100-80GB", "A100-80GB"},
+		{"a100-80g", "A100-80GB"},
+		{"A100 80GiB", "A100-80GB"},
+		{"a10080gb", "A100-80GB"},
+		{"NVIDIA A100-SXM4-80GB", "A100-80GB"},
+		{"NVIDIA A100 80GB PCIe", "A100-80GB-PCIe"},
+		{"a100 pcie 40", "A100-40GB-PCIe"},
+		{"4090", "RTX-4090"},
+		{"rtx4090", "RTX-4090"},
+		{"NVIDIA GeForce RTX 3090", "RTX-3090"},
+		{"rtx_3090 24gb", "RTX-3090"},
+		{"Tesla T4", "T4"},
+		{"t4", "T4"},
+		{"V100 32G", "V100-32GB"},
+		{"nvidia-a10g", "A10G"},
+		{"NVIDIA H100 80GB HBM3", "H100-80GB"},
+		{"NVIDIA H100 PCIe", "H100-80GB-PCIe"},
+		{"h100-96gb", "H100-96GB"},
+		{"NVIDIA GH200 480GB", "GH200-96GB"},
+		{"gh200", "GH200-96GB"},
+		{"H200 141GB", "H200"},
+		{"b200", "B200"},
+		{"NVIDIA L4", "L4"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, err := Lookup(tc.name)
+			if err != nil || s.Name != tc.want {
+				t.Errorf("Lookup(%q) = %v, %v; want %s", tc.name, s, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestLookupAmbiguous(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		want []string
+	}{
+		{"a100", []string{"A100-40GB", "A100-40GB-PCIe", "A100-80GB", "A100-80GB-PCIe"}},
+		{"A100 PCIe", []string{"A100-40GB-PCIe", "A100-80GB-PCIe"}},
+		{"H100 SXM", []string{"H100-80GB", "H100-96GB"}},
+		{"v100", []string{"V100-16GB", "V100-32GB"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := Lookup(tc.name)
+			var e *AmbiguousError
+			if !errors.As(err, &e) || !slices.Equal(e.Matches, tc.want) {
+				t.Errorf("Lookup(%q): %v, want %v", tc.name, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestLookupUnknown(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		near string // the first name, if any is near
+	}{
+		{"A10", "A10G"},
+		{"L40", "L40S"},
+		{"RTX 4080", "RTX-4090"},
+		{"H20", "H200"},
+		{"RTX 4090 Laptop GPU", ""},
+		{"3090 Ti", ""},
+		{"MI300X", ""},
+		{"nvidia", ""},
+		{"", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, err := Lookup(tc.name)
+			var e *UnknownError
+			if !errors.As(err, &e) {
+				t.Fatalf("Lookup(%q) = %v, %v; want an *UnknownError", tc.name, s, err)
+			}
+			if e.All != (tc.near == "") || (tc.near != "" && e.Near[0] != tc.near) {
+				t.Errorf("Lookup(%q): near %v, want %q first", tc.name, e.Near, tc.near)
+			}
+		})
+	}
+}
