@@ -1,0 +1,57 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+
+	"ckptplan/internal/unit"
+)
+
+// Device is a memory that a plan can run on: a CUDA device, or one like it.
+type Device interface {
+	// Name is the device's name, as its driver tells it.
+	Name() string
+	// Memory is what is free now and what there is. Free counts all processes.
+	Memory() (free, total unit.Bytes, err error)
+	// Close gives back what the device holds. It must not be used afterwards.
+	Close() error
+}
+
+// DevicePtr is an address in device memory.
+type DevicePtr uint64
+
+// ErrNoDriver says that no CUDA driver could be loaded, or that it has no device.
+var ErrNoDriver = errors.New("no CUDA driver")
+
+// ErrClosed says that a device was used after Close.
+var ErrClosed = errors.New("device is closed")
+
+// ErrOutOfMemory says that the device has not enough free memory for an allocation. The error that wraps it is an
+// *OutOfMemoryError with the numbers.
+var ErrOutOfMemory = errors.New("out of device memory")
+
+// OutOfMemoryError is an allocation that failed.
+type OutOfMemoryError struct {
+	Wanted unit.Bytes
+	Free   unit.Bytes // free on the device when it failed, counting all processes
+}
+
+func (e *OutOfMemoryError) Error() string {
+	return fmt.Sprintf("%v: wanted %s, free are %s", ErrOutOfMemory, e.Wanted.Both(), e.Free.Both())
+}
+
+func (e *OutOfMemoryError) Unwrap() error { return ErrOutOfMemory }
+
+// Result is a status other than success that a call of the CUDA driver returned.
+type Result struct {
+	Call string // the driver's function
+	Code int    // CUresult
+	Name string // cuGetErrorName's text, or "" if the driver does not know the code
+}
+
+func (r *Result) Error() string {
+	if r.Name == "" {
+		return fmt.Sprintf("%s: CUDA error %d", r.Call, r.Code)
+	}
+	return fmt.Sprintf("%s: %s", r.Call, r.Name)
+}
