@@ -128,62 +128,77 @@ func (h *cursor) load() {
 
 // searchChain solves a single chain exactly.
 func searchChain(ctx context.Context, p *Problem, c *chain, least *Solution, cap int64) (*Solution, error) {
-	s := &search{c: c, least: c.leastPrefix(func(e *edge) int64 { return e.save }), upper: cap, width: beamWidth}
-	best := least
-	if best.Time > cap {
-		best = nil
-	} else {
-		s.upper = best.Time
-	}
-	guess := s.upper
-	if guess == math.MaxInt64 {
-		guess = least.Time
-	}
-	var bound float64
-	s.prices, bound = dualSearch(c, guess, dualSteps)
-	dual := c.dual(s.prices[0])
-	if best != nil {
-		best = withDual(best, dual)
-	}
-	keep := func(exact bool) {
-		found := s.take(p)
-		if found != nil && (best == nil || found.Time < best.Time || (exact && found.Time == best.Time)) {
-			best = withDual(found, dual)
-			s.upper = best.Time
+	s := &search{c: c, least: c.leastPrefix(func(e *edge) int64 { return e.save })}
+	run := func(prices []*prices, upper int64, width int) (*Solution, error) {
+		s.prices, s.upper, s.width = prices, upper, width
+		if err := s.run(ctx); err != nil {
+			return nil, err
 		}
+		return s.take(p), nil
 	}
-	stopped := s.run(ctx) != nil
-	if !stopped {
-		keep(false)
-		if best != nil && float64(best.Time)-bound > 1 {
-			// With a good plan known, the step lengths are right and the bound improves a little more.
-			s.prices, _ = dualSearch(c, best.Time, dualSteps)
-			if again := c.dual(s.prices[0]); again.Bound > dual.Bound {
-				dual = again
-			}
-		}
-		s.width = 0
-		stopped = s.run(ctx) != nil
+	best, err := deepen(p, c, least, cap, run)
+	if best == nil || err != nil || best.Status != Optimal {
+		return best, err
 	}
-	if stopped {
-		if best == nil {
-			return nil, ctx.Err()
-		}
-		return withDual(best, dual), nil
-	}
-	keep(true)
-	if best == nil {
-		return nil, nil
-	}
-	best = withDual(best, dual)
-	best.Status, best.Bound, best.Closed, best.Stats = Optimal, best.Time, "exact-search", s.stats
-	if dual.Bound == best.Time {
-		best.Closed = "dual-tight"
-	}
+	best.Stats = s.stats
 	if best.Peak > p.Budget {
 		return best, nil // the chain was a relaxation
 	}
 	return fewestChanges(ctx, p, c, s.need, best), nil
+}
+
+// deepen finds the fastest plan with runs of a recurrence that is exact for plans of at most upper nanoseconds, keeps
+// at most width labels a block (0: all), and returns the best plan it finds, if any. The number of labels grows with
+// the distance of upper from the dual bound, so upper starts just above that bound and the distance grows until a run
+// finds a plan: this one is optimal. A narrow run comes first, for a plan to return if ctx ends. The result is nil if
+// no plan takes at most cap nanoseconds.
+func deepen(p *Problem, c *chain, least *Solution, cap int64, run func([]*prices, int64, int) (*Solution, error)) (*Solution, error) {
+	var best *Solution
+	known := cap // no plan slower than this is of interest
+	if least.Time <= cap {
+		best, known = least, least.Time
+	}
+	prices, _ := dualSearch(c, min(known, least.Time), dualSteps)
+	dual := c.dual(prices[0])
+	improve := func(found *Solution) {
+		if found != nil && (best == nil || found.Time < best.Time || (found.Time == best.Time && found.Peak <= best.Peak)) {
+			best, known = found, found.Time
+		}
+	}
+	stop := func(err error) (*Solution, error) {
+		if best == nil {
+			return nil, err
+		}
+		return withDual(best, dual), nil
+	}
+	found, err := run(prices, known, beamWidth)
+	if err != nil {
+		return stop(err)
+	}
+	improve(found)
+	for step := max(1, dual.Bound/50000); ; step *= 4 {
+		upper := known
+		if dual.Bound < known-step {
+			upper = dual.Bound + step
+		}
+		found, err := run(prices, upper, 0)
+		if err != nil {
+			return stop(err)
+		}
+		improve(found)
+		if found != nil || upper == known {
+			break
+		}
+	}
+	if best == nil {
+		return nil, nil
+	}
+	best = withDual(best, dual)
+	best.Status, best.Bound, best.Closed = Optimal, best.Time, "exact-search"
+	if dual.Bound == best.Time {
+		best.Closed = "dual-tight"
+	}
+	return best, nil
 }
 
 const (

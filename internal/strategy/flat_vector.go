@@ -47,52 +47,26 @@ func newVectorSearch(c *chain) *vectorSearch {
 // searchVector solves a chain that needs vectors exactly.
 func searchVector(ctx context.Context, p *Problem, c *chain, least *Solution, cap int64) (*Solution, error) {
 	s := newVectorSearch(c)
-	s.upper, s.width = cap, vectorBeamWidth
-	var best *Solution
-	guess := least.Time
-	if least.Time <= cap {
-		best, s.upper = least, least.Time
-	} else {
-		guess = cap
-	}
-	s.prices, _ = dualSearch(c, guess, dualSteps)
-	dual := c.dual(s.prices[0])
-	for _, width := range []int{vectorBeamWidth, 0} {
-		s.width = width
+	best, err := deepen(p, c, least, cap, func(prices []*prices, upper int64, width int) (*Solution, error) {
+		s.prices, s.upper, s.width = prices, upper, width
 		if err := s.run(ctx); err != nil {
-			if best == nil {
-				return nil, err
-			}
-			return withDual(best, dual), nil
+			return nil, err
 		}
-		if found := s.take(p); found != nil && (best == nil || found.Time < best.Time || (found.Time == best.Time && found.Peak < best.Peak)) {
-			best, s.upper = found, found.Time
-			s.prices, _ = dualSearch(c, s.upper, dualSteps)
-			if again := c.dual(s.prices[0]); again.Bound > dual.Bound {
-				dual = again
-			}
-		}
+		return s.take(p), nil
+	})
+	if best == nil || err != nil || best.Status != Optimal {
+		return best, err
 	}
-	if best == nil {
-		return nil, nil
-	}
-	best = withDual(best, dual)
-	best.Status, best.Bound, best.Closed, best.Stats = Optimal, best.Time, "exact-search", s.stats
-	if dual.Bound == best.Time {
-		best.Closed = "dual-tight"
-	}
+	best.Stats = s.stats
 	return fewestChanges(ctx, p, c, s.need, best), nil
 }
-
-// vectorBeamWidth is the number of vectors a block that the search for a first plan keeps.
-const vectorBeamWidth = 64
 
 // leastVector returns a plan with the lowest peak of all. A narrow run gives a peak that the full run must beat.
 func leastVector(ctx context.Context, p *Problem) (*Solution, error) {
 	c := newChain(p)
 	c.room = largest
 	s := newVectorSearch(c)
-	s.timeless, s.width = true, vectorBeamWidth
+	s.timeless, s.width = true, beamWidth
 	if err := s.run(ctx); err != nil {
 		return nil, err
 	}
