@@ -193,7 +193,11 @@ func (dev *CUDADevice) start() error {
 		if err := dev.driver.check("cuDevicePrimaryCtxRetain", dev.driver.retainContext(&context, dev.handle)); err != nil {
 			return err
 		}
-		return dev.driver.check("cuCtxSetCurrent", dev.driver.setContext(context))
+		err := dev.driver.check("cuCtxSetCurrent", dev.driver.setContext(context))
+		if err != nil {
+			dev.driver.freeContext(dev.handle) // the first error is the one to tell
+		}
+		return err
 	})
 	if err != nil {
 		close(dev.calls)

@@ -87,7 +87,7 @@ func TestAlloc(t *testing.T) {
 	if oom.Wanted != 6*unit.GB || oom.Free != 5_138_126_080 {
 		t.Errorf("wanted %d, free %d", oom.Wanted, oom.Free)
 	}
-	if want := "out of device memory: wanted 6.00 GB (5.59 GiB), free are 5.14 GB (4.79 GiB)"; err.Error() != want {
+	if want := "out of device memory: wanted 6.00 GB (5.59 GiB), 5.14 GB (4.79 GiB) free"; err.Error() != want {
 		t.Errorf("got %q, want %q", err, want)
 	}
 	if err := dev.Free(ptr); err != nil {

@@ -37,7 +37,7 @@ type OutOfMemoryError struct {
 }
 
 func (e *OutOfMemoryError) Error() string {
-	return fmt.Sprintf("%v: wanted %s, free are %s", ErrOutOfMemory, e.Wanted.Both(), e.Free.Both())
+	return fmt.Sprintf("%v: wanted %s, %s free", ErrOutOfMemory, e.Wanted.Both(), e.Free.Both())
 }
 
 func (e *OutOfMemoryError) Unwrap() error { return ErrOutOfMemory }
