@@ -136,8 +136,11 @@ func (r *reader) syntax(err error) {
 		return
 	}
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if strings.Contains(text, "found multiple") {
+	switch {
+	case strings.Contains(text, "found multiple"):
 		text = "more than one document: a spec file holds one"
+	case strings.Contains(text, "no documents"):
+		text = "empty: expected a YAML spec with the keys " + strings.Join(required, ", ")
 	}
 	r.diags = append(r.diags, Diagnostic{File: r.file, Message: text})
 }
@@ -204,7 +207,11 @@ func (r *reader) unknown(in string, k, v *yaml.Node, names []string) {
 		return
 	}
 	r.at(k, "unknown key %q (did you mean %q?)", full, alias)
-	if key, _, _ := strings.Cut(alias, ":"); in == "" && r.spec[key] == nil {
+	key, _, _ := strings.Cut(alias, ":")
+	if in != "" {
+		key = in + "." + key
+	}
+	if r.spec[key] == nil {
 		r.spec[key], r.bad[key] = v, true // not missing: misspelt
 	}
 }

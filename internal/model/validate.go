@@ -75,6 +75,9 @@ func (s *Spec) moeProblems() (ps []problem) {
 	if m == nil {
 		return nil
 	}
+	if m.Experts < 1 || m.TopK < 1 {
+		return []problem{{"moe", "moe needs experts and top_k, such as {experts: 8, top_k: 2}"}}
+	}
 	if m.TopK > m.Experts {
 		ps = append(ps, problem{"moe.top_k", fmt.Sprintf("moe.top_k %d is more than the %d experts", m.TopK, m.Experts)})
 	}
@@ -89,8 +92,11 @@ func (s *Spec) moeProblems() (ps []problem) {
 
 func (s *Spec) imageProblems() (ps []problem) {
 	m := s.Image
-	if m == nil || m.Patch <= 0 {
+	if m == nil {
 		return nil
+	}
+	if m.Size < 1 || m.Patch < 1 {
+		return []problem{{"image", "image needs size and patch, such as {size: 224, patch: 16}"}}
 	}
 	if m.Size%m.Patch != 0 {
 		return []problem{{"image.patch", fmt.Sprintf("image.patch %d does not divide image.size %d", m.Patch, m.Size)}}
@@ -113,7 +119,9 @@ func (s *Spec) trainProblems() (ps []problem) {
 	if l == nil {
 		return ps
 	}
-	if l.Rank < 1 || l.Rank > s.H {
+	if l.Rank < 1 {
+		add("train.lora.r", "train.lora needs r, the rank, such as {r: 16}")
+	} else if l.Rank > s.H {
 		add("train.lora.r", "train.lora.r %d: the rank is from 1 to H, %d", l.Rank, s.H)
 	}
 	known := linearNames(s)
@@ -182,7 +190,7 @@ func (s *Spec) tooLarge() (key, text string) {
 		common float64
 	}{
 		{"B", s.B, 64}, {"S", s.S, 8192}, {"L", s.L, 64}, {"H", s.H, 8192}, {"heads", s.Heads, 64}, {"ffn", s.FFN, 32768}, {"vocab", s.Vocab, 131072},
-		{"head_dim", s.HeadDim, 128}, {"max_positions", s.MaxS, 131072}, {"moe.experts", int(experts), 128},
+		{"max_positions", s.MaxS, 131072}, {"moe.experts", int(experts), 128},
 	} {
 		if x := f(in.n) / in.common; x > worst {
 			worst, name, value = x, in.name, in.n
@@ -227,20 +235,26 @@ func (r *reader) unvaried(s *Spec) {
 		if !r.given(f.key) || r.bad[f.key] || c.honours(f.key) || (hasSection(standard, f) && sameValue(f.ptr(s), f.ptr(standard))) {
 			continue
 		}
-		if !hasSection(standard, f) {
-			r.key(f.key, "%s: arch %s has none", f.key, c.arch)
-			r.bad[f.key] = true
-			continue
-		}
 		if f.key == "norm" && standard.Norm == "rmsnorm" && s.Norm == "rmsnorm-fused" {
 			continue
 		}
-		if v := printValue(f.ptr(standard)); v == "" || v == "0" || v == "[]" {
+		r.bad[f.key] = true
+		if in, _, _ := strings.Cut(f.key, "."); r.spec[in] == r.spec[f.key] && in != f.key { // bias: false
+			if !r.bad[in] {
+				r.key(in, "%s: %s does not suit arch %s: give its places apart", in, r.spec[in].Value, c.arch)
+			}
+			r.bad[in] = true
+			continue
+		}
+		v := ""
+		if hasSection(standard, f) {
+			v = printValue(f.ptr(standard))
+		}
+		if v == "" || v == "0" || v == "[]" {
 			r.key(f.key, "%s: arch %s has none", f.key, c.arch)
 		} else {
 			r.key(f.key, "%s: arch %s has %s only", f.key, c.arch, v)
 		}
-		r.bad[f.key] = true
 	}
 }
 

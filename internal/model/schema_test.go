@@ -1,0 +1,160 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"testing"
+
+	"ckptplan/configs"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/invopop/jsonschema"
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
+)
+
+var updateSchema = flag.Bool("update-schema", false, "write configs/model.schema.json")
+
+const schemaFile = "../../configs/model.schema.json"
+
+func TestSchemaIsCurrent(t *testing.T) {
+	want := schema(t)
+	if *updateSchema {
+		if err := os.WriteFile(schemaFile, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s is stale; run go test ./internal/model -run Schema -update-schema\n%s", schemaFile, diff)
+	}
+}
+
+// compiledSchema is the committed schema in an independent validator.
+func compiledSchema(t *testing.T) *validator.Schema {
+	t.Helper()
+	src, err := os.ReadFile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := validator.UnmarshalJSON(bytes.NewReader(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := validator.NewCompiler()
+	if err := c.AddResource("model.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("model.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestPresetsMatchSchema(t *testing.T) {
+	s := compiledSchema(t)
+	for _, name := range presetNames() {
+		src, err := configs.Models.ReadFile("models/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(asJSON(t, src)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What the loader accepts, an editor must not underline, and the other way round.
+func TestSchemaAgreesWithLoader(t *testing.T) {
+	s := compiledSchema(t)
+	for _, doc := range []string{
+		minimal, minimal + "dropout: 0.1\n", minimal + "arch: llama\nbias: {mlp: true}\n", minimal + "arch: torch-encoder\nbias: false\n", minimal + "train: {lora: {r: 8}}\n", minimal + "sliding_window: -1\n",
+		minimal + "hidden: 3\n", minimal + "vocab: 0\n", minimal + "dropout: 1.5\n", minimal + "attention: auto\n", minimal + "arch: mamba\n",
+		minimal + "train: {optimizer: lion}\n", minimal + "train: {lora: {r: 0}}\n", "L: 1\nS: 2\nH: 4\nB: 1\nheads: 1\n",
+		"L: 1\nS: 2\nH: 4\nB: 1\nheads: 1\nprecision: fp32\n",
+	} {
+		_, err := Load("x.yaml", []byte(doc))
+		if verr := s.Validate(asJSON(t, []byte(doc))); (err == nil) != (verr == nil) {
+			t.Errorf("loader says %v, schema says %v, of\n%s", err, verr, doc)
+		}
+	}
+}
+
+func asJSON(t *testing.T, src []byte) any {
+	t.Helper()
+	var doc any
+	if err := yaml.Load(src, &doc); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := validator.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// schema is the JSON Schema of a spec document, for editors: configs/model.schema.json. It is generated
+// from the Spec and the tables of the loader, here and not in the binary, which has no use for it.
+func schema(t *testing.T) []byte {
+	r := jsonschema.Reflector{ExpandedStruct: true, DoNotReference: true, RequiredFromJSONSchemaTags: true, Anonymous: true}
+	s := r.Reflect(&Spec{})
+	s.Title = "ckptplan model"
+	s.Description = "A model and the training step it is part of."
+	s.Required = required
+
+	word := func(key string) *jsonschema.Schema {
+		p, _ := s.Properties.Get(key)
+		return p
+	}
+	word("arch").Enum = anySlice(archs)
+	word("layer_types").Items = &jsonschema.Schema{Type: "string", Enum: anySlice(fieldOf("layer_types").enum)}
+	// precision is another name of dtype; a document has one of them.
+	s.Properties.Set("precision", word("dtype"))
+	s.Required = required[:len(required)-1]
+	s.OneOf = []*jsonschema.Schema{{Required: []string{"dtype"}}, {Required: []string{"precision"}}}
+	// dropout: 0.1 and bias: true set all places.
+	s.Properties.Set("dropout", &jsonschema.Schema{
+		Description: "Drop probabilities by place; a number is embedding, attention and residual alike.",
+		AnyOf:       []*jsonschema.Schema{probabilities(), limited(word("dropout"))},
+	})
+	s.Properties.Set("bias", &jsonschema.Schema{
+		Description: "Projections with a bias vector; true or false is qkv, out, mlp and norm alike.",
+		AnyOf:       []*jsonschema.Schema{{Type: "boolean"}, word("bias")},
+	})
+	out, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(out, '\n')
+}
+
+// probabilities is a number in [0, 1).
+func probabilities() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "number", Minimum: json.Number("0"), ExclusiveMaximum: json.Number("1")}
+}
+
+// limited gives every property of an object the range of a probability.
+func limited(object *jsonschema.Schema) *jsonschema.Schema {
+	for p := object.Properties.Oldest(); p != nil; p = p.Next() {
+		p.Value.Minimum, p.Value.ExclusiveMaximum = json.Number("0"), json.Number("1")
+	}
+	return object
+}
+
+func anySlice(words []string) []any {
+	out := make([]any, len(words))
+	for i, w := range words {
+		out[i] = w
+	}
+	return out
+}
