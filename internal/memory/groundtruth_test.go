@@ -95,25 +95,20 @@ func loadCases(t testing.TB, files ...string) []measured {
 	return all
 }
 
-func simulate(c *measured) ([2]StepResult, *Program, error) {
+func simulate(c *measured) (*Timeline, error) {
 	s, err := c.spec()
 	if err != nil {
-		return [2]StepResult{}, nil, err
+		return nil, err
 	}
 	g, err := s.Build()
 	if err != nil {
-		return [2]StepResult{}, nil, err
+		return nil, err
 	}
-	p := Compile(g)
 	pl, err := plan.Named(c.Strategy, g.Layers)
 	if err != nil {
-		return [2]StepResult{}, nil, err
+		return nil, err
 	}
-	sch, err := Lower(p, pl)
-	if err != nil {
-		return [2]StepResult{}, nil, err
-	}
-	return Run(sch), p, nil
+	return Judge(Compile(g), pl, nil)
 }
 
 // TestTrace prints the events of one case for comparison with `tools/measure.py trace`.
@@ -147,9 +142,7 @@ func TestTrace(t *testing.T) {
 		m.res = &res[0]
 		m.step()
 		m.res = &res[1]
-		m.tr = &tracer{func(m *machine, aten string) {
-			fmt.Printf("2.%s\t%d\t%s\n", m.phase, m.live, aten)
-		}}
+		m.trace = func(aten string) { fmt.Printf("2.%s\t%d\t%s\n", m.phase, m.live, aten) }
 		m.step()
 	}
 }
@@ -170,7 +163,7 @@ func TestGroundTruth(t *testing.T) {
 			continue
 		}
 		n++
-		r, p, err := simulate(&c)
+		r, err := simulate(&c)
 		if err != nil {
 			t.Errorf("%s: %v", c.ID, err)
 			bad++
@@ -190,14 +183,14 @@ func TestGroundTruth(t *testing.T) {
 			}
 			text += fmt.Sprintf(" %s %+.3f%%(%+d)", what, d, got-want)
 		}
-		check("static", p.static, c.Result.StaticBytes)
-		check("fwd", r[1].Peak[Forward].Bytes, c.Result.Peaks["2.forward"].Bytes)
-		check("before", r[1].BeforeBackward, c.Result.BeforeBackward2)
-		check("bwd", r[1].Peak[Backward].Bytes, c.Result.Peaks["2.backward"].Bytes)
-		check("opt", r[1].Peak[Optimizer].Bytes, c.Result.Peaks["2.optimizer"].Bytes)
+		check("static", int64(r.Parameters+r.Inputs), c.Result.StaticBytes)
+		check("fwd", r.Second.Peak[Forward].Bytes, c.Result.Peaks["2.forward"].Bytes)
+		check("before", r.Second.BeforeBackward, c.Result.BeforeBackward2)
+		check("bwd", r.Second.Peak[Backward].Bytes, c.Result.Peaks["2.backward"].Bytes)
+		check("opt", r.Second.Peak[Optimizer].Bytes, c.Result.Peaks["2.optimizer"].Bytes)
 		if worst > 0.05 {
 			bad++
-			t.Logf("%-50s%s  [%s|%s]", c.ID, text, r[1].Peak[Backward].Aten, c.Result.Peaks["2.backward"].Op)
+			t.Logf("%-50s%s  [%s|%s]", c.ID, text, r.Second.Peak[Backward].Aten, c.Result.Peaks["2.backward"].Op)
 			if worst > 0.5 {
 				t.Fail()
 			}

@@ -1,5 +1,7 @@
 package memory
 
+import "ckptplan/internal/model"
+
 // optimizerState is what the optimizer keeps from its first step on.
 type optimizerState struct {
 	kind  string
@@ -58,7 +60,15 @@ func (m *machine) optimizer(kind string) {
 	}
 	m.zeroGrad()
 	m.res.AfterStep = m.live
+	if m.cost != nil {
+		m.time.Optimizer += m.cost.sheet.OpTime(0, all*passes[kind], model.F32, false)
+	}
 }
+
+// passes is how often an update crosses the memory bus, in reads and writes of one parameter-sized list: foreach and
+// loop run ten elementwise kernels (mul_, lerp_, mul_, addcmul_, sqrt, div_, add_, addcdiv_ and two on the step), the
+// fused kernel reads parameter, gradient and two moments and writes three of them; SGD adds the gradient.
+var passes = map[string]int64{"adamw": 20, "adamw-loop": 20, "adamw-fused": 7, "sgd": 3}
 
 // zeroGrad frees all gradients (set_to_none).
 func (m *machine) zeroGrad() {

@@ -55,13 +55,16 @@ type machine struct {
 	again bool
 	res   *StepResult
 	event int
-	tr    *tracer
-	cost  *costs
-	time  Times
+	// trace, if set, is called after every allocation.
+	trace func(aten string)
+	// gradLive marks the gradient storages that are alive during backward.
+	gradLive []bool
+	cost     *costs
+	time     Times
 }
 
 func newMachine(s *Schedule) *machine {
-	m := &machine{s: s, p: s.Program, g: s.Program.Graph, done: make([]bool, len(s.Regions)), grad: make([]int32, len(s.Program.Graph.Params))}
+	m := &machine{s: s, p: s.Program, g: s.Program.Graph, done: make([]bool, len(s.Regions)), grad: make([]int32, len(s.Program.Graph.Params)), gradLive: make([]bool, len(s.Program.tape.grads))}
 	depth := int32(0)
 	for i := range s.Regions {
 		depth = max(depth, s.Regions[i].Depth)
@@ -76,8 +79,8 @@ func newMachine(s *Schedule) *machine {
 
 func (m *machine) mark(aten string) {
 	m.event++
-	if m.tr != nil {
-		m.tr.at(m, aten)
+	if m.trace != nil {
+		m.trace(aten)
 	}
 	if pk := &m.res.Peak[m.phase]; m.live > pk.Bytes {
 		*pk = Instant{Bytes: m.live, Phase: m.phase, Op: m.op, Aten: aten, Recompute: m.again, Event: m.event}
@@ -116,7 +119,7 @@ func (m *machine) release(st model.StorageID, lv int32) {
 		return
 	}
 	if *r < 0 {
-		panic("memory: storage " + m.g.Storages[st].Name + " freed twice")
+		panic(invariant("storage " + m.g.Storages[st].Name + " freed twice"))
 	}
 	if lv > 0 && m.cache[lv] != nil && m.cache[lv][st] {
 		m.cache[lv][st] = false
@@ -160,7 +163,7 @@ func (m *machine) run(r int32, first, end model.OpID, lv int32, stop model.OpID,
 			m.mark(stores[e.alloc].Name)
 		}
 		if m.cost != nil {
-			m.spend(i, lv)
+			m.spend(i)
 		}
 		if own == r || own >= 0 && m.s.Regions[own].HostSaved {
 			m.save(e, own, r, lv)
@@ -203,6 +206,7 @@ func (m *machine) save(e *opEntry, own, r, lv int32) {
 
 func (m *machine) toHost(n int64) {
 	m.host += n
+	m.transfer(n)
 	m.res.HostPeak = max(m.res.HostPeak, m.host)
 }
 
@@ -247,6 +251,7 @@ func (m *machine) ensure(r int32) {
 			m.refs[lv][st] = 1
 			m.live += m.g.Storages[st].Bytes
 			m.host -= m.g.Storages[st].Bytes
+			m.transfer(m.g.Storages[st].Bytes)
 		}
 		m.mark("aten._to_copy")
 	}
@@ -294,6 +299,7 @@ func (m *machine) unpack(i model.OpID) {
 				m.live += s.bytes
 				m.host -= s.bytes
 				m.mark("aten._to_copy")
+				m.transfer(s.bytes)
 			}
 		}
 	}
@@ -369,11 +375,13 @@ func (m *machine) backward() {
 		case evAlloc:
 			m.live += grads[e.x].bytes
 			held += grads[e.x].bytes
+			m.gradLive[e.x] = true
 			if m.cost != nil {
 				m.time.Backward += m.cost.grads[e.x]
 			}
 			m.mark(grads[e.x].aten)
 		case evFree:
+			m.gradLive[e.x] = false
 			m.live -= grads[e.x].bytes
 			held -= grads[e.x].bytes
 		case evApplied:
@@ -382,6 +390,7 @@ func (m *machine) backward() {
 			m.released(e.op)
 		case evAccumulate:
 			if m.grad[e.p] != 0 { // added in place
+				m.gradLive[e.x] = false
 				m.live -= grads[e.x].bytes
 				held -= grads[e.x].bytes
 			} else {
@@ -394,5 +403,6 @@ func (m *machine) backward() {
 	for _, st := range m.p.late[1] {
 		m.release(st, 0)
 	}
+	clear(m.gradLive)
 	m.res.AfterBackward = m.live
 }

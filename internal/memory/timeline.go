@@ -1,16 +1,105 @@
 package memory
 
-import "ckptplan/internal/model"
+import (
+	"fmt"
 
-// Times are nanoseconds of kernel time by what they are spent on.
-type Times struct {
-	Forward, Backward, Recompute, Optimizer, Transfer int64
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
+	"ckptplan/internal/unit"
+)
+
+// Timeline is what a schedule's two training steps show. The second step is the steady state: optimizer state exists.
+type Timeline struct {
+	First, Second StepResult
+	// Peak is the second step's highest instant.
+	Peak Instant
+	// Parameters, Gradients and Optimizer are what stays between steps: weights; gradients of all trained parameters;
+	// the optimizer's state. Inputs are token ids, labels, pixels and buffers.
+	Parameters, Gradients, Optimizer, Inputs unit.Bytes
+	// Times of the second step; zero without a data sheet.
+	Times Times
+
+	schedule *Schedule
 }
 
-type costs struct{ ops, grads []int64 }
+// Simulate walks two training steps of a schedule. sheet prices its ops in time; it may be nil.
+func Simulate(s *Schedule, sheet *gpu.Sheet) (*Timeline, error) {
+	m := newMachine(s)
+	if sheet != nil {
+		m.cost = s.Program.costsOn(sheet)
+	}
+	tl := &Timeline{schedule: s}
+	if err := m.steps(tl); err != nil {
+		return nil, err
+	}
+	for _, p := range m.g.Params {
+		tl.Parameters += unit.Bytes(p.Bytes)
+		if p.Trained {
+			tl.Gradients += unit.Bytes(p.Bytes)
+		}
+	}
+	tl.Inputs = unit.Bytes(m.p.static) - tl.Parameters
+	if m.state != nil {
+		tl.Optimizer = unit.Bytes(m.state.bytes)
+	}
+	tl.Times = m.time
+	return tl, nil
+}
 
-type tracer struct{ fn func(m *machine, aten string) }
+// Judge lowers a plan and simulates it.
+func Judge(p *Program, pl *plan.Plan, sheet *gpu.Sheet) (*Timeline, error) {
+	s, err := Lower(p, pl)
+	if err != nil {
+		return nil, err
+	}
+	return Simulate(s, sheet)
+}
 
-func (t *tracer) at(m *machine, aten string) { t.fn(m, aten) }
+// steps runs both steps; a broken invariant of the walk is an error, since a schedule can come from a file.
+func (m *machine) steps(tl *Timeline) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if v, ok := r.(invariant); ok {
+				err = fmt.Errorf("the schedule is not legal: %s", string(v))
+				return
+			}
+			panic(r)
+		}
+	}()
+	for _, res := range []*StepResult{&tl.First, &tl.Second} {
+		m.res, m.time = res, Times{}
+		m.step()
+	}
+	for _, pk := range tl.Second.Peak {
+		if pk.Bytes > tl.Peak.Bytes {
+			tl.Peak = pk
+		}
+	}
+	return nil
+}
 
-func (m *machine) spend(i model.OpID, lv int32) {}
+// invariant is the panic of a walk that frees what is not there.
+type invariant string
+
+// step is one optimizer step: forward and backward of each micro-batch, then the optimizer.
+func (m *machine) step() {
+	t := &m.g.Spec.Train
+	for range max(1, t.GradAccum) {
+		m.forward()
+		m.backward()
+	}
+	m.optimizer(t.Optimizer)
+}
+
+// Block labels where an instant is: "layers.31", "head"; empty in the optimizer.
+func (t *Timeline) Block(at Instant) string {
+	if at.Op < 0 {
+		return ""
+	}
+	g := t.schedule.Program.Graph
+	return g.Blocks[g.Ops[at.Op].Block].Label
+}
+
+// Graph is what was simulated.
+func (t *Timeline) Graph() *model.Graph { return t.schedule.Program.Graph }

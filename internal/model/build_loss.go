@@ -5,6 +5,7 @@ func (b *Builder) causalLMLoss(logits, labels TensorID) TensorID {
 	s := b.t(logits).Shape
 	n, v := s.Count()/s.At(-1), s.At(-1)
 	up := b.to(logits, F32)
+	b.g.storageOf(up).Role = Logits
 	lab := b.t(labels).Shape
 	padded := b.plain("aten.constant_pad_nd", I64, lab.With(-1, lab.At(-1)+1), labels)
 	target := b.plain("aten.clone", I64, Shape(n), padded)
