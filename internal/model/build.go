@@ -11,6 +11,9 @@ var builders map[string]arch
 func init() {
 	builders = map[string]arch{
 		"gpt2":    (*Builder).gpt2,
+		"bert":    (*Builder).bert,
+		"roberta": (*Builder).bert,
+		"vit":     (*Builder).vit,
 		"llama":   (*Builder).llama,
 		"mistral": (*Builder).llama,
 		"qwen2":   (*Builder).llama,

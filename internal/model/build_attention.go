@@ -50,11 +50,13 @@ func (b *Builder) eager(q, k, v TensorID, a attention) TensorID {
 	if a.mask >= 0 {
 		w = b.add(w, a.mask)
 	}
+	scores := w
 	if a.fp32Softmax {
 		w = b.to(b.softmaxIn(w, F32), b.t(q).DType)
 	} else {
 		w = b.to(b.softmaxAuto(w), b.t(vr).DType)
 	}
+	b.Live(scores)
 	w = b.dropout(w, a.dropout)
 	o := b.transpose(b.matmul(w, vr), 1, 2)
 	if !a.keepLayout {

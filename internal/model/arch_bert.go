@@ -1,0 +1,110 @@
+package model
+
+import "strconv"
+
+// bert is BertForMaskedLM and RobertaForMaskedLM, which differ in their position ids and in names.
+// Source: transformers/models/bert/modeling_bert.py, roberta/modeling_roberta.py.
+func (b *Builder) bert() {
+	s := b.spec
+	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
+	ids := b.static("input_ids", Input, I64, Shape(n, seq))
+	labels := b.static("labels", Input, I64, Shape(n, seq))
+	table := b.static("position_ids", Buffer, I64, Shape(1, int64(s.MaxS)))
+	types := b.static("token_type_ids", Buffer, I64, Shape(1, int64(s.MaxS)))
+
+	b.begin("embedding", None)
+	p := s.Arch + "."
+	words := b.weight(p+"embeddings.word_embeddings.weight", int64(s.Vocab), h)
+	x := b.bertEmbeddings(p+"embeddings.", words, ids, table, types)
+	embedded := x
+	for i := range s.L {
+		b.begin("layers."+strconv.Itoa(i), i)
+		x = b.bertLayer(p+"encoder.layer."+strconv.Itoa(i)+".", x)
+	}
+	b.Live(embedded)
+
+	b.begin("head", None)
+	y := b.linear(x, b.weight("lm_head.dense.weight", h, h), b.weight("lm_head.dense.bias", h))
+	y = b.activation(s.Activation, y)
+	y = b.norm(y, "lm_head.layer_norm", h)
+	if !s.Tied {
+		words = b.weight("lm_head.decoder.weight", int64(s.Vocab), h)
+		b.weight("lm_head.decoder.bias", int64(s.Vocab))
+	}
+	logits := b.linear(y, words, b.weight("lm_head.bias", int64(s.Vocab)))
+	b.keepLogits(logits)
+	b.g.Loss = b.crossEntropy(b.reshape(logits, n*seq, int64(s.Vocab)), b.reshape(labels, n*seq))
+	b.Live(x)
+}
+
+// bertEmbeddings adds the token, type and position embeddings and normalises the sum. BERT's position ids are a row of
+// a buffer; RoBERTa counts the tokens that are no padding.
+func (b *Builder) bertEmbeddings(p string, words, ids, table, types TensorID) TensorID {
+	s := b.spec
+	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
+	pos := b.slice(table, 1, 0, seq)
+	if s.Arch == "roberta" {
+		pos = b.plain("aten.add", I64, Shape(n, seq), ids)
+	}
+	typeIDs := b.expand(b.plain("aten.gather", I64, b.t(pos).Shape, types, pos), n, seq)
+	tok := b.inputRequiresGrad(b.embedding(words, ids))
+	typ := b.embedding(b.weight(p+"token_type_embeddings.weight", int64(s.Types), h), typeIDs)
+	x := b.add(tok, typ)
+	place := b.embedding(b.weight(p+"position_embeddings.weight", int64(s.MaxS), h), pos)
+	x = b.add(x, place)
+	x = b.norm(x, p+"LayerNorm", h)
+	x = b.dropout(x, s.Dropout.Embedding)
+	b.Live(tok, typ, place, pos, typeIDs)
+	return x
+}
+
+func (b *Builder) bertLayer(p string, x TensorID) TensorID {
+	s := b.spec
+	h, f := int64(s.H), int64(s.FFN)
+	first := b.next()
+	a := b.bertAttention(p+"attention.", x)
+	act := b.next()
+	up := b.project(p+"intermediate.", "dense", a, h, f, true)
+	act = b.next()
+	y := b.activation(s.Activation, up)
+	z := b.bertOutput(p+"output.", y, a, f, act)
+	b.Live(x, a, y)
+	b.endLayer(first)
+	return z
+}
+
+func (b *Builder) bertAttention(p string, x TensorID) TensorID {
+	s := b.spec
+	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
+	first := b.next()
+	q := b.heads(p+"self.", "query", x, h, a, d, s.Bias.QKV)
+	k := b.heads(p+"self.", "key", x, h, a, d, s.Bias.QKV)
+	v := b.heads(p+"self.", "value", x, h, a, d, s.Bias.QKV)
+	o := b.core(q, k, v, attention{mask: None, dropout: s.Dropout.Attention, groups: 1})
+	o = b.contiguous(b.reshape(o, n, seq, h))
+	b.Live(q, k, v)
+	out := b.bertOutput(p+"output.", o, x, h, None)
+	b.Live(x)
+	b.span("attn", first)
+	return out
+}
+
+// heads is a projection seen as [B, heads, S, D].
+func (b *Builder) heads(p, name string, x TensorID, in, count, d int64, bias bool) TensorID {
+	s := b.t(x).Shape
+	return b.transpose(b.reshape(b.project(p, name, x, in, count*d, bias), s.D[0], s.D[1], count, d), 1, 2)
+}
+
+// bertOutput is LayerNorm(dropout(dense(x)) + residual); act is where the activation before it starts, or None.
+func (b *Builder) bertOutput(p string, x, residual TensorID, in int64, act OpID) TensorID {
+	s := b.spec
+	h := int64(s.H)
+	y := b.project(p, "dense", x, in, h, true)
+	if act >= 0 {
+		b.span("act", act)
+	}
+	y = b.dropout(y, s.Dropout.Residual)
+	out := b.norm(b.add(y, residual), p+"LayerNorm", h)
+	b.Live(x, y, residual)
+	return out
+}
