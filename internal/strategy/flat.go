@@ -107,8 +107,10 @@ type search struct {
 	width  int     // most labels kept at a block; 0: all
 	at     [][]label
 	stats  Stats
-	heads  []cursor
-	scores []float64
+
+	heads   []cursor
+	scratch []label
+	scores  []float64
 }
 
 // cursor walks the labels behind one edge in order of memory.
@@ -272,7 +274,7 @@ func (s *search) merge(ctx context.Context, i int) error {
 	s.heads = heads
 	room := s.c.room - s.least[i]
 	fastest := int64(math.MaxInt64)
-	var out []label
+	out := s.scratch[:0]
 	for count := 0; len(heads) > 0; count++ {
 		if count&0xfff == 0xfff {
 			if err := ctx.Err(); err != nil {
@@ -304,7 +306,8 @@ func (s *search) merge(ctx context.Context, i int) error {
 			h.load()
 		}
 	}
-	s.at[i] = out
+	s.scratch = out
+	s.at[i] = slices.Clone(out)
 	return ctx.Err()
 }
 
