@@ -183,7 +183,8 @@ var classes = []class{
 		keys: concat(sizeKeys, groupKeys, tiedKey, slidingKeys, []hfKey{
 			{"num_local_experts", "moe.experts"}, {"num_experts", "moe.experts"}, {"num_experts_per_tok", "moe.top_k"},
 		}),
-		only: concat(fullRotary, []hfOnly{{"output_router_logits", "false"}, {"router_jitter_noise", "0"}}),
+		only:   concat(fullRotary, []hfOnly{{"output_router_logits", "false"}, {"router_jitter_noise", "0"}}),
+		varies: []string{"moe.ffn"},
 	},
 	{
 		arch: "qwen3-moe", heads: []string{"Qwen3MoeForCausalLM"},

@@ -18,13 +18,20 @@ const maxDepth = 64
 // nil after reporting what is wrong.
 func (r *reader) json(src []byte) *yaml.Node {
 	p := &jsonParser{src: src, dec: json.NewDecoder(bytes.NewReader(src))}
-	p.dec.UseNumber()
-	root, err := p.value(0)
-	if err == nil && p.skip() < len(src) {
-		err = errors.New("more text after the object")
+	var whole json.RawMessage
+	err := json.Unmarshal(src, &whole) // every syntax error, with its offset
+	var root *yaml.Node
+	if err == nil {
+		p.dec.UseNumber()
+		root, err = p.value(0)
 	}
 	if err != nil {
-		line, col := p.place(p.offset(err))
+		at := p.skip()
+		var se *json.SyntaxError
+		if errors.As(err, &se) {
+			at = max(0, int(se.Offset)-1)
+		}
+		line, col := p.place(at)
 		r.line(line, col, "not JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
 		return nil
 	}
@@ -50,15 +57,6 @@ func (p *jsonParser) skip() int {
 		i++
 	}
 	return i
-}
-
-// offset is where an error stands.
-func (p *jsonParser) offset(err error) int {
-	var se *json.SyntaxError
-	if errors.As(err, &se) {
-		return max(0, int(se.Offset)-1)
-	}
-	return p.skip()
 }
 
 // place is the line and column (in characters) of an offset. Offsets mostly grow, so the count goes on from the last.

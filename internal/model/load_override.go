@@ -69,7 +69,7 @@ func (s *Spec) Override(o Overrides) error {
 	if o.LoRA != nil {
 		l, err := ParseLoRA(*o.LoRA)
 		if err != nil {
-			return fmt.Errorf("--lora %w", err)
+			return fmt.Errorf("--%w", err)
 		}
 		if len(l.Targets) == 0 {
 			l.Targets = defaultTargets(t.Arch)

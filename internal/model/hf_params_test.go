@@ -1,0 +1,123 @@
+package model
+
+import "testing"
+
+// classParameters are the parameters of each class's default configuration, counted on the classes of transformers
+// 5.12 on the meta device (tied weights once).
+var classParameters = map[string]int64{
+	"gpt2":       124439808,
+	"llama":      6738415616,
+	"mistral":    7241732096,
+	"qwen2":      12049846272,
+	"qwen3":      12049461248,
+	"gpt_neox":   20554567680,
+	"opt":        125239296,
+	"bert":       109514298,
+	"roberta":    124696665,
+	"vit":        85800194,
+	"mixtral":    46702792704,
+	"qwen3_moe":  15350731776,
+	"phi":        1418270720,
+	"phi3":       3821079552,
+	"gemma":      8537680896,
+	"gemma2":     2614341888,
+	"olmo2":      6888624128,
+	"starcoder2": 3030371328,
+	"falcon":     6921720704,
+	"bloom":      16156544,
+	"granite":    6738415616,
+	"cohere":     34980831232,
+	"t5":         60506624,
+}
+
+// The presets' sizes and switches give the parameters that were counted on the Hugging Face class of each.
+func TestPresetParameters(t *testing.T) {
+	for _, p := range Presets() {
+		s, err := LoadPreset(p.Name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got := countParameters(s); got != p.Parameters || got == 0 {
+			t.Errorf("%s: %d parameters, counted %d", p.Name, got, p.Parameters)
+		}
+		if s.Name != p.Name || p.Description == "" || len(s.Warnings) > 0 {
+			t.Errorf("%s: named %s, described %q, warnings %q", p.Name, s.Name, p.Description, s.Warnings)
+		}
+		roundTrip(t, s)
+	}
+}
+
+// countParameters adds up the weights that a spec describes.
+func countParameters(s *Spec) int64 {
+	h, v, heads, kv, hd := int64(s.H), int64(s.Vocab), int64(s.Heads), int64(s.KVHeads), int64(s.HeadDim)
+	bias := func(on bool, n int64) int64 {
+		if on {
+			return n
+		}
+		return 0
+	}
+	norm := h + bias(s.Bias.Norm, h)
+	attn := h*hd*(heads+2*kv) + bias(s.Bias.QKV, hd*(heads+2*kv)) + hd*heads*h + bias(s.Bias.Out, h)
+	if s.QKNorm {
+		if s.Arch == "olmo2" { // over all heads together
+			attn += hd * (heads + kv)
+		} else {
+			attn += 2 * hd
+		}
+	}
+	mlp := func(f int64) int64 {
+		n := 2*h*f + bias(s.Bias.MLP, f+h)
+		if s.Gated {
+			n += h*f + bias(s.Bias.MLP, f)
+		}
+		return n
+	}
+	norms := int64(2)
+	switch s.Arch {
+	case "phi", "cohere":
+		norms = 1
+	case "falcon":
+		if s.ParallelResidual {
+			norms = 1
+		}
+	case "gemma2":
+		norms = 4
+	}
+	n := int64(s.L) * (attn + mlp(int64(s.FFN)) + norms*norm)
+	if m := s.MoE; m != nil {
+		n = int64(s.L) * (attn + int64(m.Experts)*(mlp(int64(m.FFN))+h) + norms*norm)
+	}
+
+	e := h
+	if s.EmbedDim != 0 {
+		e = int64(s.EmbedDim)
+		n += 2 * e * h
+	}
+	n += v * e
+	if !s.Tied && v > 0 {
+		n += v * e
+	}
+	n += bias(s.Bias.Head, v)
+	switch s.Arch {
+	case "gpt2":
+		n += int64(s.MaxS)*h + norm
+	case "opt":
+		n += int64(s.MaxS+2) * h
+		if s.NormOrder == "pre" {
+			n += norm
+		}
+	case "bert", "roberta":
+		n += int64(s.MaxS+s.Types)*h + norm + h*h + h + norm // embeddings; the head's dense and norm
+	case "vit":
+		p := int64(s.Image.Patch)
+		n += int64(s.Image.Channels)*p*p*h + h + h + int64(s.S)*h + norm + (h+1)*int64(s.Labels)
+	case "bloom":
+		n += 2 * norm
+	case "t5":
+		n += int64(s.DecoderL)*(2*attn+mlp(int64(s.FFN))+3*norm) + 2*norm + 2*32*heads // relative biases of 32 buckets
+	default:
+		n += norm
+	}
+	return n
+}

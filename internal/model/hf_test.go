@@ -1,0 +1,222 @@
+package model
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Every config that was measured loads, with the sizes that its own keys say.
+func TestLoadHFGroundTruth(t *testing.T) {
+	files, err := filepath.Glob("../../testdata/ground-truth/configs/*.json")
+	if err != nil || len(files) < 16 {
+		t.Fatalf("%d configs, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			src, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := LoadHF(file, src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var raw map[string]any
+			if err := json.Unmarshal(src, &raw); err != nil {
+				t.Fatal(err)
+			}
+			for got, names := range map[int]string{
+				s.L: "n_layer num_hidden_layers num_layers", s.H: "n_embd hidden_size d_model", s.Heads: "n_head num_attention_heads num_heads",
+				s.KVHeads: "num_key_value_heads", s.HeadDim: "head_dim d_kv", s.FFN: "intermediate_size ffn_dim d_ff",
+			} {
+				for name := range strings.FieldsSeq(names) {
+					if v, ok := raw[name].(float64); ok && int(v) != got {
+						t.Errorf("%s: %v in the file, %d read", name, v, got)
+					}
+				}
+			}
+			if v, ok := raw["vocab_size"].(float64); ok && int(v) != s.Vocab && s.Image == nil {
+				t.Errorf("vocab %d, not %v", s.Vocab, v)
+			}
+			if fold(raw["model_type"].(string)) != s.Arch {
+				t.Errorf("arch %s of model_type %v", s.Arch, raw["model_type"])
+			}
+			if v, ok := raw["tie_word_embeddings"].(bool); ok && s.Image == nil && s.Arch != "t5" && v != s.Tied {
+				t.Errorf("tied %v", s.Tied)
+			}
+			roundTrip(t, s)
+		})
+	}
+}
+
+// A config.json that holds only its model_type is the class's own default model. Parameters of each were counted on
+// the class of transformers 5.12 (meta device, tied weights once);
+func TestLoadHFClassDefaults(t *testing.T) {
+	for mt, want := range classParameters {
+		t.Run(mt, func(t *testing.T) {
+			s, err := LoadHF("config.json", []byte(`{"model_type": "`+mt+`"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := countParameters(s); got != want {
+				t.Errorf("%d parameters, the class has %d: %+v", got, want, s)
+			}
+			roundTrip(t, s)
+		})
+	}
+	for i := range classes {
+		if c := &classes[i]; len(c.heads) > 0 && classParameters[c.modelType()] == 0 {
+			t.Errorf("no count for %s", c.modelType())
+		}
+	}
+}
+
+func TestLoadHFReads(t *testing.T) {
+	tests := []struct {
+		name, doc string
+		check     func(*Spec) bool
+	}{
+		{"old dtype key", `{"model_type":"llama","torch_dtype":"float16"}`, func(s *Spec) bool { return s.Precision == PureFP }},
+		{"new dtype key", `{"model_type":"llama","dtype":"float32","torch_dtype":"float16"}`, func(s *Spec) bool { return s.Precision == FP32 }},
+		{"no dtype", `{"model_type":"llama","torch_dtype":null}`, func(s *Spec) bool { return s.Precision == PureBF }},
+		{"length of the run", `{"model_type":"llama","max_position_embeddings":131072}`, func(s *Spec) bool { return s.S == 2048 && s.B == 1 }},
+		{"short model", `{"model_type":"bert"}`, func(s *Spec) bool { return s.S == 512 }},
+		{"RoBERTa's table has two rows more", `{"model_type":"roberta","max_position_embeddings":514}`, func(s *Spec) bool { return s.S == 512 && s.MaxS == 514 }},
+		{"null is the default", `{"model_type":"llama","num_key_value_heads":null,"head_dim":null,"rope_scaling":null}`, func(s *Spec) bool { return s.KVHeads == 32 && s.HeadDim == 128 }},
+		{"null window", `{"model_type":"mistral","sliding_window":null}`, func(s *Spec) bool { return s.SlidingWindow == 0 }},
+		{"missing window", `{"model_type":"mistral"}`, func(s *Spec) bool { return s.SlidingWindow == 4096 }},
+		{"Qwen's window unused", `{"model_type":"qwen2","sliding_window":131072,"max_window_layers":28,"use_sliding_window":false}`, func(s *Spec) bool {
+			return s.SlidingWindow == 0 && s.LayerTypes == nil
+		}},
+		{"Qwen's window from a layer on", `{"model_type":"qwen2","num_hidden_layers":3,"sliding_window":128,"max_window_layers":2,"use_sliding_window":true}`, func(s *Spec) bool {
+			return s.SlidingWindow == 128 && strings.Join(s.LayerTypes, " ") == "full_attention full_attention sliding_attention"
+		}},
+		{"Gemma 2 alternates", `{"model_type":"gemma2","num_hidden_layers":3}`, func(s *Spec) bool {
+			return strings.Join(s.LayerTypes, " ") == "sliding_attention full_attention sliding_attention" && s.AttnSoftcap && s.LogitSoftcap
+		}},
+		{"no soft cap", `{"model_type":"gemma2","attn_logit_softcapping":null,"final_logit_softcapping":null}`, func(s *Spec) bool { return !s.AttnSoftcap && !s.LogitSoftcap }},
+		{"NeoX's rotary_pct", `{"model_type":"gpt_neox","rotary_pct":0.5}`, func(s *Spec) bool { return s.Rotary == 0.5 }},
+		{"rotary in rope_parameters", `{"model_type":"gpt_neox","rope_parameters":{"partial_rotary_factor":1.0}}`, func(s *Spec) bool { return s.Rotary == 1 }},
+		{"rotary in rope_scaling", `{"model_type":"phi","rope_scaling":{"partial_rotary_factor":0.4}}`, func(s *Spec) bool { return s.Rotary == 0.4 }},
+		{"hyphen in model_type", `{"model_type":"gpt-neox"}`, func(s *Spec) bool { return s.Arch == "gpt-neox" }},
+		{"n_inner null", `{"model_type":"gpt2","n_embd":1024,"n_head":16,"n_inner":null}`, func(s *Spec) bool { return s.FFN == 4096 }},
+		{"n_inner", `{"model_type":"gpt2","n_inner":1000}`, func(s *Spec) bool { return s.FFN == 1000 }},
+		{"standard names in GPT-2", `{"model_type":"gpt2","num_hidden_layers":3,"hidden_size":144}`, func(s *Spec) bool { return s.L == 3 && s.H == 144 }},
+		{"OPT-350m", `{"model_type":"opt","hidden_size":1024,"num_attention_heads":16,"do_layer_norm_before":false,"word_embed_proj_dim":512}`, func(s *Spec) bool {
+			return s.NormOrder == "post" && s.EmbedDim == 512
+		}},
+		{"OPT's projection of the same width", `{"model_type":"opt","word_embed_proj_dim":768}`, func(s *Spec) bool { return s.EmbedDim == 0 && s.NormOrder == "pre" }},
+		{"Falcon-RW heads", `{"model_type":"falcon","multi_query":false}`, func(s *Spec) bool { return s.KVHeads == 71 }},
+		{"Falcon-7B", `{"model_type":"falcon","num_kv_heads":71,"multi_query":true,"new_decoder_architecture":false}`, func(s *Spec) bool { return s.KVHeads == 1 && s.ParallelResidual && s.FFN == 18176 }},
+		{"BLOOM's n_embed", `{"model_type":"bloom","n_embed":1024,"n_layer":24,"num_attention_heads":16}`, func(s *Spec) bool {
+			return s.H == 1024 && s.L == 24 && s.Heads == 16 && s.FFN == 4096 && s.Attention == "eager"
+		}},
+		{"T5 v1.1", `{"model_type":"t5","feed_forward_proj":"gated-gelu","num_decoder_layers":4}`, func(s *Spec) bool {
+			return s.Gated && s.Activation == "gelu_new" && s.DecoderL == 4 && s.L == 6
+		}},
+		{"ViT with a list and labels", `{"model_type":"vit","image_size":[384,384],"patch_size":32,"id2label":{"0":"a","1":"b","2":"c"}}`, func(s *Spec) bool {
+			return s.S == 145 && s.Labels == 3
+		}},
+		{"Mixtral's experts", `{"model_type":"mixtral","num_local_experts":4,"intermediate_size":512}`, func(s *Spec) bool { return s.MoE.Experts == 4 && s.MoE.FFN == 512 && s.MoE.NormTopK }},
+		{"swish is silu", `{"model_type":"llama","hidden_act":"swish"}`, func(s *Spec) bool { return s.Activation == "silu" }},
+		{"tanh gelu", `{"model_type":"gemma","hidden_act":"gelu_pytorch_tanh"}`, func(s *Spec) bool { return s.Activation == "gelu_tanh" }},
+		{"attention implementation", `{"model_type":"llama","_attn_implementation":"flash_attention_2"}`, func(s *Spec) bool { return s.Attention == "flash2" }},
+		{"harmless settings", `{"model_type":"gpt2","scale_attn_by_inverse_layer_idx":true,"use_cache":false,"summary_type":"mean"}`, func(s *Spec) bool { return s.L == 12 }},
+		{"a key twice: Python takes the last", `{"model_type":"gpt2","n_layer":3,"n_layer":4}`, func(s *Spec) bool { return s.L == 4 }},
+		{"name from the hub", `{"model_type":"gpt2","_name_or_path":"org/x"}`, func(s *Spec) bool { return s.Name == "org/x" }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := LoadHF("config.json", []byte(tt.doc))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !tt.check(s) {
+				t.Errorf("%+v", s)
+			}
+			roundTrip(t, s)
+		})
+	}
+}
+
+func TestLoadHFRefuses(t *testing.T) {
+	const modelled = "gpt2, llama, mistral, qwen2, qwen3, gpt_neox, opt, bert, roberta, vit, mixtral, qwen3_moe, phi, phi3, gemma, gemma2, olmo2, starcoder2, falcon, bloom, granite, cohere, t5"
+	tests := []struct{ name, doc, want string }{
+		{"state space", `{"model_type": "mamba"}`, `1:16: model_type "mamba" is not modelled: modelled are ` + modelled},
+		{"near name", `{"model_type": "gemma3"}`, `1:16: model_type "gemma3" is not modelled: modelled are ` + modelled + ` (nearest: "gemma")`},
+		{"no model_type", `{"L": 3}`, `1:1: no model_type: a Hugging Face config.json has one, such as "llama"`},
+		{"head", `{"model_type": "bert", "architectures": ["BertForSequenceClassification"]}`, `1:42: BertForSequenceClassification is not modelled: of bert only BertForMaskedLM is`},
+		{"quantized", `{"model_type": "llama", "quantization_config": {"bits": 4}}`, `1:48: quantization_config: quantized weights are not modelled: only fp32, bf16 and fp16 are`},
+		{"upcast", "{\"model_type\": \"gpt2\",\n \"reorder_and_upcast_attn\": true}", `2:29: gpt2 with reorder_and_upcast_attn: true is not modelled: only false is`},
+		{"decoder BERT", `{"model_type": "bert", "is_decoder": true}`, `1:38: bert with is_decoder: true is not modelled: only false is`},
+		{"alibi Falcon", `{"model_type": "falcon", "alibi": true}`, `1:35: falcon with alibi: true is not modelled: only false is`},
+		{"Falcon-40B", `{"model_type": "falcon", "new_decoder_architecture": true}`, `1:54: falcon with new_decoder_architecture: true is not modelled: only false is`},
+		{"Phi's norm", `{"model_type": "phi", "qk_layernorm": true}`, `1:39: phi with qk_layernorm: true is not modelled: only false is`},
+		{"layer drop", `{"model_type": "opt", "layerdrop": 0.1}`, `1:36: opt with layerdrop: 0.1 is not modelled: only 0 is`},
+		{"partial rotary Llama", `{"model_type": "llama", "partial_rotary_factor": 0.5}`, `1:50: llama with partial_rotary_factor: 0.5 is not modelled: only 1 is`},
+		{"activation", `{"model_type": "llama", "hidden_act": "relu2"}`, `1:39: activation: "relu2" is not one of gelu, gelu_new, gelu_tanh, silu, relu, tanh, quick_gelu (did you mean "relu"?)`},
+		{"several at once", "{\"model_type\": \"llama\",\n\"hidden_size\": 0,\n\"num_hidden_layers\": \"32\",\n\"torch_dtype\": \"float8_e4m3fn\"}", `
+2:16: H: 0, but it is a whole number of at least 1
+3:22: L: "32" is a word: write 32
+4:16: dtype: float8_e4m3fn is not modelled: it is one of fp32, bf16, fp16, amp-bf16, amp-fp16`},
+		{"heads", `{"model_type": "gpt2", "n_head": 7}`, `1:34: heads 7 does not divide H 768: choose heads that do, or give head_dim`},
+		{"kv heads", `{"model_type": "llama", "num_key_value_heads": 5}`, `1:48: kv_heads 5 does not divide heads 32`},
+		{"layer types", `{"model_type": "gemma2", "layer_types": ["full_attention", "sliding_attention"]}`, `1:41: layer_types has 2 entries for L 26 layers`},
+		{"unknown layer type", `{"model_type": "qwen3", "layer_types": ["linear_attention"]}`, `1:41: layer_types: "linear_attention" is not one of full_attention, sliding_attention (did you mean "sliding_attention"?)`},
+		{"eager only", `{"model_type": "t5", "attn_implementation": "sdpa"}`, `1:45: attention sdpa: the t5 class of Hugging Face has eager attention only`},
+		{"not an object", `[1]`, `1:1: a config.json is an object such as {"model_type": "llama", …}, not a list`},
+		{"truncated", "{\"model_type\":\n \"llama\"", `2:8: not JSON: unexpected end of JSON input`},
+		{"comma", `{"model_type": "llama",}`, `1:24: not JSON: invalid character '}' looking for beginning of object key string`},
+		{"more text", `{"model_type": "llama"} x`, `1:25: not JSON: invalid character 'x' after top-level value`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := LoadHF("config.json", []byte(tt.doc))
+			if diff := cmp.Diff(strings.TrimSpace(tt.want), places(t, err)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestLoadHFNamesWhatItFilledIn(t *testing.T) {
+	s, err := LoadHF("m/config.json", []byte(`{"model_type":"llama","num_hidden_layers":32,"hidden_size":4096,"num_attention_heads":32,"intermediate_size":11008,
+		"hidden_act":"silu","max_position_embeddings":4096}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"S 2048", "B 1", "kv_heads 32 (one a query head)", "head_dim 128 (H/heads)", "vocab 32000", "dtype bf16", "attention sdpa", "optimizer adamw", "logits kept during backward",
+	}
+	if diff := cmp.Diff(want, s.Defaults); diff != "" {
+		t.Error(diff)
+	}
+	if s.Name != "m" {
+		t.Errorf("name %q", s.Name)
+	}
+}
+
+func FuzzLoadHF(f *testing.F) {
+	f.Add([]byte(`{"model_type":"gpt2","n_layer":2}`))
+	f.Add([]byte(`{"model_type":"qwen3_moe","mlp_only_layers":[1],"use_sliding_window":true,"layer_types":null}`))
+	f.Add([]byte(`{"model_type":"vit","image_size":[64,64],"id2label":{}}`))
+	f.Add([]byte(`{"model_type":"t5","feed_forward_proj":"gated-silu","rope_scaling":[{"a":{}}]}`))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		s, err := LoadHF("config.json", src)
+		if err != nil {
+			var ds Diagnostics
+			if !errors.As(err, &ds) || len(ds) == 0 {
+				t.Fatalf("%T %v", err, err)
+			}
+			_ = err.Error()
+			return
+		}
+		roundTrip(t, s)
+	})
+}
