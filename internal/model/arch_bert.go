@@ -63,9 +63,8 @@ func (b *Builder) bertLayer(p string, x TensorID) TensorID {
 	h, f := int64(s.H), int64(s.FFN)
 	first := b.next()
 	a := b.bertAttention(p+"attention.", x)
+	up := b.project(p+"intermediate.", "dense", a, h, f, s.Bias.MLP)
 	act := b.next()
-	up := b.project(p+"intermediate.", "dense", a, h, f, true)
-	act = b.next()
 	y := b.activation(s.Activation, up)
 	z := b.bertOutput(p+"output.", y, a, f, act)
 	b.Live(x, a, y)
@@ -87,12 +86,6 @@ func (b *Builder) bertAttention(p string, x TensorID) TensorID {
 	b.Live(x)
 	b.span("attn", first)
 	return out
-}
-
-// heads is a projection seen as [B, heads, S, D].
-func (b *Builder) heads(p, name string, x TensorID, in, count, d int64, bias bool) TensorID {
-	s := b.t(x).Shape
-	return b.transpose(b.reshape(b.project(p, name, x, in, count*d, bias), s.D[0], s.D[1], count, d), 1, 2)
 }
 
 // bertOutput is LayerNorm(dropout(dense(x)) + residual); act is where the activation before it starts, or None.

@@ -56,7 +56,7 @@ func (b *Builder) conv2d(x, w, bias TensorID, side int64) TensorID {
 
 func (b *Builder) vitLayer(p string, x TensorID) TensorID {
 	s := b.spec
-	h, f := int64(s.H), int64(s.FFN)
+	h := int64(s.H)
 	first := b.next()
 	residual := x
 	y := b.norm(x, p+"layernorm_before", h)
@@ -68,15 +68,7 @@ func (b *Builder) vitLayer(p string, x TensorID) TensorID {
 	b.Live(residual)
 	residual = y
 	y = b.norm(y, p+"layernorm_after", h)
-	mlp := b.next()
-	up := b.project(p+"mlp.", "fc1", y, h, f, s.Bias.MLP)
-	b.span("norm2", norm2)
-	act := b.next()
-	g := b.activation(s.Activation, up)
-	down := b.project(p+"mlp.", "fc2", g, f, h, s.Bias.MLP)
-	b.Live(y, g)
-	b.span("act", act)
-	b.span("mlp", mlp)
+	down := b.mlp(p+"mlp.", "fc1", "fc2", norm2, y)
 	out := b.add(b.dropout(down, s.Dropout.Residual), residual)
 	b.Live(x)
 	b.endLayer(first)

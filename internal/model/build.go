@@ -10,14 +10,15 @@ var builders map[string]arch
 
 func init() {
 	builders = map[string]arch{
-		"gpt2":    (*Builder).gpt2,
-		"bert":    (*Builder).bert,
-		"roberta": (*Builder).bert,
-		"vit":     (*Builder).vit,
-		"llama":   (*Builder).llama,
-		"mistral": (*Builder).llama,
-		"qwen2":   (*Builder).llama,
-		"qwen3":   (*Builder).llama,
+		"gpt2":     (*Builder).gpt2,
+		"bert":     (*Builder).bert,
+		"roberta":  (*Builder).bert,
+		"vit":      (*Builder).vit,
+		"gpt-neox": (*Builder).neox,
+		"llama":    (*Builder).llama,
+		"mistral":  (*Builder).llama,
+		"qwen2":    (*Builder).llama,
+		"qwen3":    (*Builder).llama,
 	}
 }
 

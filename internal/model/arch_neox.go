@@ -1,0 +1,103 @@
+package model
+
+import "strconv"
+
+// neox is GPTNeoXForCausalLM. Source: transformers/models/gpt_neox/modeling_gpt_neox.py.
+func (b *Builder) neox() {
+	s := b.spec
+	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
+	ids := b.static("input_ids", Input, I64, Shape(n, seq))
+	labels := b.static("labels", Input, I64, Shape(n, seq))
+	invFreq := b.inverseFrequencies()
+
+	b.begin("embedding", None)
+	table := b.weight("gpt_neox.embed_in.weight", int64(s.Vocab), h)
+	embedded := b.inputRequiresGrad(b.embedding(table, ids))
+	pos := b.plain("aten.add", I64, Shape(1, seq), b.plain("aten.arange", I64, Shape(seq)))
+	mask := TensorID(None)
+	if s.Attention == "eager" {
+		mask = b.causalMask(pos)
+	}
+	x := b.dropout(embedded, s.Dropout.Embedding)
+	cos, sin := b.rotaryTable(invFreq, pos, s.rotaryDim(), b.t(x).DType)
+
+	for i := range s.L {
+		b.begin("layers."+strconv.Itoa(i), i)
+		x = b.neoxLayer("gpt_neox.layers."+strconv.Itoa(i)+".", x, cos, sin, mask)
+	}
+
+	b.begin("head", None)
+	y := b.norm(x, "gpt_neox.final_layer_norm", h)
+	b.Live(x, embedded, pos, cos, sin, mask)
+	b.lmHead(y, table, "embed_out", labels)
+}
+
+// rotaryDim is how many elements of a head are rotated.
+func (s *Spec) rotaryDim() int64 { return int64(float64(s.HeadDim) * s.Rotary) }
+
+// inverseFrequencies are rotary's buffers, of which the first is read.
+func (b *Builder) inverseFrequencies() TensorID {
+	half := b.spec.rotaryDim() / 2
+	b.static("original_inv_freq", Buffer, b.dtype, Shape(half))
+	return b.static("inv_freq", Buffer, b.dtype, Shape(half))
+}
+
+func (b *Builder) neoxLayer(p string, x, cos, sin, mask TensorID) TensorID {
+	s := b.spec
+	h := int64(s.H)
+	first := b.next()
+	y := b.norm(x, p+"input_layernorm", h)
+	a := b.neoxAttention(p+"attention.", first, y, cos, sin, mask)
+	b.Live(y)
+	a = b.dropout(a, s.Dropout.Residual)
+
+	if !s.ParallelResidual {
+		a = b.add(a, x)
+	}
+	norm2 := b.next()
+	from := a
+	if s.ParallelResidual {
+		from = x
+	}
+	y = b.norm(from, p+"post_attention_layernorm", h)
+	m := b.mlp(p+"mlp.", "dense_h_to_4h", "dense_4h_to_h", norm2, y)
+	m = b.dropout(m, s.Dropout.Residual)
+	out := b.add(m, a)
+	if s.ParallelResidual {
+		out = b.add(out, x)
+	}
+	b.Live(x, a, m)
+	b.endLayer(first)
+	return out
+}
+
+func (b *Builder) neoxAttention(p string, norm OpID, x, cos, sin, mask TensorID) TensorID {
+	s := b.spec
+	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
+	first := b.next()
+	qkv := b.heads(p, "query_key_value", x, h, a, 3*d, s.Bias.QKV)
+	b.span("norm1", norm)
+	parts := b.split(qkv, 3, d, d, d)
+	q, k := b.rotatePart(parts[0], parts[1], cos, sin)
+	v := parts[2]
+	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, fp32Softmax: true})
+	o = b.contiguous(b.reshape(o, n, seq, h))
+	out := b.project(p, "dense", o, h, h, s.Bias.Out)
+	b.Live(x, qkv, q, k, o)
+	b.span("attn", first)
+	return out
+}
+
+// rotatePart rotates the first elements of each head of q and k, as many as the tables have, and puts the others
+// after them.
+func (b *Builder) rotatePart(q, k, cos, sin TensorID) (TensorID, TensorID) {
+	d, r := b.t(q).Shape.At(-1), b.t(cos).Shape.At(-1)
+	qr, qp := b.slice(q, -1, 0, r), b.slice(q, -1, r, d)
+	kr, kp := b.slice(k, -1, 0, r), b.slice(k, -1, r, d)
+	qe := b.rotate(qr, cos, sin)
+	ke := b.rotate(kr, cos, sin)
+	qo := b.cat(-1, qe, qp)
+	ko := b.cat(-1, ke, kp)
+	b.Live(q, k, qr, kr)
+	return qo, ko
+}
