@@ -2,36 +2,84 @@ package model
 
 import "strconv"
 
-// llama is LlamaForCausalLM and the classes that differ from it by a switch: Mistral (sliding window), Qwen2 (biases
-// on q, k, v), Qwen3 (norms on q and k).
+// decoder is a causal language model with rotary positions, as Hugging Face writes them: the switches by which such
+// classes differ from Llama beyond what Spec says.
+type decoder struct {
+	// embed is what follows the look-up inside the embedding module; nil: nothing.
+	embed func(b *Builder, x TensorID) TensorID
+	// scaled: embeddings and each branch are multiplied by constants (Granite).
+	scaled bool
+	norm   func(b *Builder, x TensorID, name string, h int64) TensorID
+	// norms are the names of the norms before and after attention, before and after the MLP; "" where there is none.
+	norms [4]string
+	// parallel: the MLP reads what attention reads, and one sum adds both (Cohere).
+	parallel bool
+	heads    func(b *Builder, d *decoder, p string, x TensorID) (q, k, v TensorID)
+	rotate   func(b *Builder, q, k, cos, sin TensorID) (TensorID, TensorID)
+	// attnDropout and branchDropout: dropout on the output projection inside the attention module (StarCoder 2), or in
+	// the layer on both branches (Phi-3).
+	attnDropout, branchDropout bool
+	mlp                        func(b *Builder, p string, norm OpID, x TensorID) TensorID
+}
+
+// once is what a decoder makes once a forward for all its layers.
+type once struct {
+	cos, sin TensorID
+	masks    masks
+}
+
+// llamaClass is LlamaForCausalLM; Mistral (sliding window), Qwen2 (biases on q, k, v) and Qwen3 (norms on q and k)
+// differ by Spec alone.
 // Source: transformers/models/llama/modeling_llama.py and its siblings.
-func (b *Builder) llama() {
+func llamaClass() decoder {
+	return decoder{
+		norm: (*Builder).norm, norms: [4]string{"input_layernorm", "", "post_attention_layernorm", ""},
+		heads: (*Builder).llamaHeads, rotate: (*Builder).rotateBoth, mlp: (*Builder).gatedMLP,
+	}
+}
+
+func (b *Builder) llama() { b.decoder(llamaClass()) }
+
+// granite is GraniteForCausalLM: Llama with constant multipliers.
+// Source: transformers/models/granite/modeling_granite.py.
+func (b *Builder) granite() {
+	d := llamaClass()
+	d.scaled = true
+	b.decoder(d)
+}
+
+func (b *Builder) decoder(d decoder) {
 	s := b.spec
 	n, seq, h, v := int64(s.B), int64(s.S), int64(s.H), int64(s.Vocab)
 	ids := b.static("input_ids", Input, I64, Shape(n, seq))
 	labels := b.static("labels", Input, I64, Shape(n, seq))
-	invFreq := b.static("inv_freq", Buffer, b.dtype, Shape(int64(s.HeadDim)/2))
-	b.static("original_inv_freq", Buffer, b.dtype, Shape(int64(s.HeadDim)/2))
+	dim := int64(float64(s.HeadDim) * s.Rotary)
+	invFreq := b.static("inv_freq", Buffer, b.dtype, Shape(dim/2))
+	b.static("original_inv_freq", Buffer, b.dtype, Shape(dim/2))
 
 	b.begin("embedding", None)
 	table := b.weight("model.embed_tokens.weight", v, h)
-	x := b.embedding(table, ids)
-	x = b.inputRequiresGrad(x)
-	pos := b.plain("aten.add", I64, Shape(1, seq), b.plain("aten.arange", I64, Shape(seq)))
-	mask := TensorID(None)
-	if s.Attention == "eager" {
-		mask = b.causalMask(pos)
+	embeds := b.embedding(table, ids)
+	if d.embed != nil {
+		embeds = d.embed(b, embeds)
 	}
-	cos, sin := b.rotaryTable(invFreq, pos, int64(s.HeadDim), b.t(x).DType)
+	embeds = b.inputRequiresGrad(embeds)
+	if d.scaled {
+		embeds = b.mulScalar(embeds)
+	}
+	pos := b.plain("aten.add", I64, Shape(1, seq), b.plain("aten.arange", I64, Shape(seq)))
+	o := once{masks: b.decoderMasks(pos)}
+	x := b.dropout(embeds, s.Dropout.Embedding)
+	o.cos, o.sin = b.rotaryTable(invFreq, pos, dim, b.t(x).DType)
 
 	for i := range s.L {
 		b.begin("layers."+strconv.Itoa(i), i)
-		x = b.llamaLayer("model.layers."+strconv.Itoa(i)+".", x, cos, sin, mask)
+		x = b.decoderLayer(&d, "model.layers."+strconv.Itoa(i)+".", i, x, &o)
 	}
 
 	b.begin("head", None)
-	y := b.norm(x, "model.norm", h)
-	b.Live(x, pos, cos, sin, mask)
+	y := d.norm(b, x, "model.norm", h)
+	b.Live(embeds, x, pos, o.cos, o.sin, o.masks.full, o.masks.sliding)
 	b.lmHead(y, table, "lm_head", labels)
 }
 
@@ -64,54 +112,102 @@ func (b *Builder) norm(x TensorID, name string, h int64) TensorID {
 	return b.layerNorm(x, w, bias)
 }
 
-func (b *Builder) llamaLayer(p string, x, cos, sin, mask TensorID) TensorID {
-	first := b.next()
+// decoderLayer is a layer's forward; the model's loop holds its input until it returns.
+func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *once) TensorID {
+	start := b.next()
 	h := int64(b.spec.H)
-
-	residual := x
-	y := b.norm(x, p+"input_layernorm", h)
-	b.Live(x)
-	a := b.llamaAttention(p+"self_attn.", first, y, cos, sin, mask)
-	b.Live(y, residual)
-	x = b.add(residual, a)
-
-	first2 := b.next()
-	residual = x
-	y = b.norm(x, p+"post_attention_layernorm", h)
-	m := b.gatedMLP(p+"mlp.", first2, y)
+	norm := func(k int, x TensorID) TensorID {
+		if d.norms[k] == "" {
+			return x
+		}
+		y := d.norm(b, x, p+d.norms[k], h)
+		b.Live(x)
+		return y
+	}
+	branch := func(x TensorID) TensorID {
+		switch {
+		case d.scaled:
+			return b.mulScalar(x)
+		case d.branchDropout:
+			return b.dropout(x, b.spec.Dropout.Residual)
+		}
+		return x
+	}
+	y := norm(0, in)
+	a := b.decoderAttention(d, p+"self_attn.", start, y, o, o.masks.of(b.spec, i))
+	if d.parallel {
+		m := d.mlp(b, p+"mlp.", None, y)
+		b.Live(y)
+		x := b.add(b.add(in, a), m)
+		b.Live(a, m, in)
+		b.endLayer(start)
+		return x
+	}
 	b.Live(y)
-	x = b.add(residual, m)
-	b.endLayer(first)
+	a = norm(1, a)
+	x := b.add(in, branch(a))
+	b.Live(a)
+
+	first := b.next()
+	residual := x
+	y = norm(2, x)
+	m := d.mlp(b, p+"mlp.", first, y)
+	b.Live(y)
+	m = norm(3, m)
+	x = b.add(residual, branch(m))
+	b.Live(in, m)
+	b.endLayer(start)
 	return x
 }
 
-func (b *Builder) llamaAttention(p string, norm OpID, x, cos, sin, mask TensorID) TensorID {
+// decoderAttention is the attention module's forward. Its first norm began at op norm.
+func (b *Builder) decoderAttention(d *decoder, p string, norm OpID, x TensorID, o *once, mask TensorID) TensorID {
 	s := b.spec
 	first := b.next()
-	n, seq, d := int64(s.B), int64(s.S), int64(s.HeadDim)
+	n, seq, dim := int64(s.B), int64(s.S), int64(s.HeadDim)
 	h, a, kv := int64(s.H), int64(s.Heads), int64(s.KVHeads)
-	heads := func(name string, count int64, normed bool) TensorID {
-		y := b.reshape(b.project(p, name, x, h, count*d, s.Bias.QKV), n, seq, count, d)
+	q, k, v := d.heads(b, d, p, x)
+	if d.norms[0] != "" {
+		b.span("norm1", norm)
+	}
+	q, k = d.rotate(b, q, k, o.cos, o.sin)
+	c := b.core(q, k, v, attention{
+		mask: mask, dropout: s.Dropout.Attention, causal: true, groups: a / kv, fp32Softmax: true, softcap: s.AttnSoftcap,
+	})
+	c = b.reshape(c, n, seq, a*dim)
+	out := b.project(p, "o_proj", c, a*dim, h, s.Bias.Out)
+	b.Live(c)
+	if d.attnDropout {
+		y := b.dropout(out, s.Dropout.Residual)
+		b.Live(out)
+		out = y
+	}
+	b.Live(x, q, k, v)
+	b.span("attn", first)
+	return out
+}
+
+// llamaHeads projects to q [B, a, S, D], k and v [B, kv, S, D], with norms over each head's q and k if the spec asks.
+func (b *Builder) llamaHeads(d *decoder, p string, x TensorID) (q, k, v TensorID) {
+	s := b.spec
+	heads := func(name string, count int, normed bool) TensorID {
+		n := int64(count)
+		y := b.reshape(b.project(p, name, x, int64(s.H), n*int64(s.HeadDim), s.Bias.QKV), int64(s.B), int64(s.S), n, int64(s.HeadDim))
 		if normed {
-			y = b.rmsNorm(y, b.weight(p+name[:1]+"_norm.weight", d))
+			y = d.norm(b, y, p+name[:1]+"_norm", int64(s.HeadDim))
 		}
 		return b.transpose(y, 1, 2)
 	}
-	q := heads("q_proj", a, s.QKNorm)
-	k := heads("k_proj", kv, s.QKNorm)
-	v := heads("v_proj", kv, false)
-	b.span("norm1", norm)
-	q0, k0 := q, k
-	q = b.rotate(q0, cos, sin)
-	b.Live(q0)
-	k = b.rotate(k0, cos, sin)
-	b.Live(q0, k0)
-	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: a / kv, fp32Softmax: true})
-	o = b.reshape(o, n, seq, a*d)
-	out := b.project(p, "o_proj", o, a*d, h, s.Bias.Out)
-	b.Live(x, q, k, v, o)
-	b.span("attn", first)
-	return out
+	return heads("q_proj", s.Heads, s.QKNorm), heads("k_proj", s.KVHeads, s.QKNorm), heads("v_proj", s.KVHeads, false)
+}
+
+// rotateBoth is apply_rotary_pos_emb: its frame and the caller's hold q and k until both are rotated.
+func (b *Builder) rotateBoth(q, k, cos, sin TensorID) (TensorID, TensorID) {
+	rq := b.rotate(q, cos, sin)
+	b.Live(q)
+	rk := b.rotate(k, cos, sin)
+	b.Live(q, k)
+	return rq, rk
 }
 
 // gatedMLP is down(act(gate(x)) * up(x)).
@@ -123,7 +219,9 @@ func (b *Builder) gatedMLP(p string, norm OpID, x TensorID) TensorID {
 	act := b.next()
 	ag := b.activation(s.Activation, g)
 	u := b.project(p, "up_proj", x, h, f, s.Bias.MLP)
-	b.span("norm2", norm)
+	if norm != None {
+		b.span("norm2", norm)
+	}
 	y := b.mul(ag, u)
 	out := b.project(p, "down_proj", y, f, h, s.Bias.MLP)
 	b.Live(x, y)
@@ -137,17 +235,33 @@ func (b *Builder) lmHead(x, table TensorID, name string, labels TensorID) {
 	s := b.spec
 	w := table
 	if !s.Tied {
-		w = b.weight(name+".weight", int64(s.Vocab), int64(s.H))
+		w = b.weight(name+".weight", int64(s.Vocab), b.t(x).Shape.At(-1))
 	}
 	bias := TensorID(None)
 	if s.Bias.Head {
 		bias = b.weight(name+".bias", int64(s.Vocab))
 	}
 	y := b.alias(x)
-	logits := b.linear(y, w, bias)
+	logits := b.scaleLogits(b.linear(y, w, bias))
 	b.keepLogits(logits)
 	b.g.Loss = b.causalLMLoss(logits, labels)
 	b.Live(x)
+}
+
+// scaleLogits caps or scales logits where the spec says so: tanh(x/c)*c (Gemma 2), x*c (Cohere and Granite).
+func (b *Builder) scaleLogits(x TensorID) TensorID {
+	role := func(x TensorID) TensorID {
+		b.g.storageOf(x).Role = Logits
+		return x
+	}
+	if b.spec.LogitSoftcap {
+		x = role(b.unary(OpDivScalar, role(x)))
+		x = b.mulScalar(role(b.unary(OpTanh, x)))
+	}
+	if b.spec.LogitScale {
+		x = b.mulScalar(role(x))
+	}
+	return x
 }
 
 // alias is hidden_states[:, slice(0, None), :].

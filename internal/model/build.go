@@ -15,10 +15,12 @@ func init() {
 		"roberta":  (*Builder).bert,
 		"vit":      (*Builder).vit,
 		"gpt-neox": (*Builder).neox,
+		"opt":      (*Builder).opt,
 		"llama":    (*Builder).llama,
 		"mistral":  (*Builder).llama,
 		"qwen2":    (*Builder).llama,
 		"qwen3":    (*Builder).llama,
+		"granite":  (*Builder).granite,
 	}
 }
 

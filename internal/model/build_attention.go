@@ -143,8 +143,11 @@ func (b *Builder) efficient(q, k, v, mask TensorID) TensorID {
 	if mask >= 0 {
 		bias := mask
 		if m := *b.t(mask); m.DType == Bool {
-			not := b.plain("aten.logical_not", Bool, m.Shape, mask)
-			bias = b.plain("aten.where", x.DType, m.Shape, not)
+			bias = b.plain("aten.where", x.DType, m.Shape, mask)
+		}
+		if rest := b.t(bias).Shape.At(-1) % 16; rest != 0 {
+			w := b.t(bias).Shape.At(-1)
+			bias = b.slice(b.pad(bias, 16-rest), -1, 0, w)
 		}
 		sk := b.t(k).Shape.D[2]
 		ins = append(ins, b.expand(bias, s.D[0], s.D[1], s.D[2], sk))

@@ -103,7 +103,7 @@ var Table = [kinds]Row{
 	OpClone:  {Aten: "aten.clone", Back: []Step{{Pass, "", D0, [3]Slot{G0}}}},
 	OpToCopy: {Aten: "aten._to_copy", Back: []Step{{Cast, "aten._to_copy", D0, [3]Slot{G0, I0}}}},
 	OpCat:    {Aten: "aten.cat", Back: []Step{{Slices, "aten.slice", D0, [3]Slot{G0}}}},
-	OpPad:    {Aten: "aten.constant_pad_nd", Back: []Step{{Elementwise, "aten.constant_pad_nd", D0, [3]Slot{I0}}}},
+	OpPad:    {Aten: "aten.constant_pad_nd", Back: []Step{{Full, "aten.constant_pad_nd", D0, [3]Slot{I0, G0}}}},
 
 	OpAdd:       {Aten: "aten.add", Back: []Step{{Pass, "", D0, [3]Slot{G0}}, {Pass, "", D1, [3]Slot{G0}}}},
 	OpAddScalar: {Aten: "aten.add", Back: []Step{{Pass, "", D0, [3]Slot{G0}}}},
