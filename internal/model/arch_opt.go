@@ -1,0 +1,116 @@
+package model
+
+import "strconv"
+
+// opt is OPTForCausalLM: layer norms before the sublayers, or after them (350m, whose token table is narrower than the
+// layers too). Source: transformers/models/opt/modeling_opt.py.
+func (b *Builder) opt() {
+	s := b.spec
+	n, seq, h, e := int64(s.B), int64(s.S), int64(s.H), int64(s.H)
+	if s.EmbedDim > 0 {
+		e = int64(s.EmbedDim)
+	}
+	ids := b.static("input_ids", Input, I64, Shape(n, seq))
+	labels := b.static("labels", Input, I64, Shape(n, seq))
+
+	b.begin("embedding", None)
+	p := "model.decoder."
+	table := b.weight(p+"embed_tokens.weight", int64(s.Vocab), e)
+	tok := b.inputRequiresGrad(b.embedding(table, ids))
+	ones := b.plain("aten.ones", F32, Shape(n, seq))
+	pos := b.plain("aten._to_copy", I64, Shape(n, seq), b.plain("aten.cumsum", F32, Shape(n, seq), ones))
+	mask := TensorID(None)
+	if s.Attention == "eager" {
+		mask = b.paddedCausalMask(pos)
+	}
+	place := b.embedding(b.weight(p+"embed_positions.weight", int64(s.MaxS)+2, h), b.plain("aten.add", I64, Shape(n, seq), pos))
+	if e != h {
+		tok = b.linear(tok, b.weight(p+"project_in.weight", h, e), None)
+	}
+	x := b.add(tok, place)
+
+	for i := range s.L {
+		b.begin("layers."+strconv.Itoa(i), i)
+		x = b.optLayer(p+"layers."+strconv.Itoa(i)+".", x, mask)
+	}
+
+	b.begin("head", None)
+	if s.NormOrder == "pre" {
+		x = b.norm(x, p+"final_layer_norm", h)
+	}
+	if e != h {
+		x = b.linear(x, b.weight(p+"project_out.weight", e, h), None)
+	}
+	b.Live(tok, place, ones, pos, mask)
+	b.lmHead(x, table, "lm_head", labels)
+}
+
+// paddedCausalMask is the causal mask where a padding mask was given, of ones only: the two are combined a sequence.
+func (b *Builder) paddedCausalMask(positions TensorID) TensorID {
+	n, s := int64(b.spec.B), int64(b.spec.S)
+	causal := b.plain("aten.le", Bool, Shape(1, 1, s, s), positions)
+	both := b.plain("aten.bitwise_and", Bool, Shape(n, 1, s, s), causal)
+	return b.plain("aten.where", b.actDType(), Shape(n, 1, s, s), both)
+}
+
+func (b *Builder) optLayer(p string, x, mask TensorID) TensorID {
+	s := b.spec
+	n, seq, h, f := int64(s.B), int64(s.S), int64(s.H), int64(s.FFN)
+	pre := s.NormOrder == "pre"
+	first := b.next()
+	y := x
+	if pre {
+		y = b.norm(x, p+"self_attn_layer_norm", h)
+	}
+	a := b.optAttention(p+"self_attn.", first, y, mask)
+	a = b.dropout(a, s.Dropout.Residual)
+	y = b.add(x, a)
+	b.Live(a)
+	if !pre {
+		y = b.norm(y, p+"self_attn_layer_norm", h)
+	}
+
+	y = b.reshape(y, n*seq, h)
+	residual := y
+	norm2 := b.next()
+	if pre {
+		y = b.norm(y, p+"final_layer_norm", h)
+	}
+	u := b.project(p, "fc1", y, h, f, s.Bias.MLP)
+	if pre {
+		b.span("norm2", norm2)
+	}
+	act := b.next()
+	g := b.activation(s.Activation, u)
+	m := b.project(p, "fc2", g, f, h, s.Bias.MLP)
+	b.Live(g)
+	b.span("act", act)
+	m = b.dropout(m, s.Dropout.Residual)
+	out := b.reshape(b.add(residual, m), n, seq, h)
+	b.Live(m)
+	if !pre {
+		out = b.norm(out, p+"final_layer_norm", h)
+	}
+	b.Live(x, residual)
+	b.endLayer(first)
+	return out
+}
+
+func (b *Builder) optAttention(p string, norm OpID, x, mask TensorID) TensorID {
+	s := b.spec
+	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
+	first := b.next()
+	q := b.mulScalar(b.project(p, "q_proj", x, h, h, s.Bias.QKV))
+	q = b.transpose(b.reshape(q, n, seq, a, d), 1, 2)
+	k := b.heads(p, "k_proj", x, h, a, d, s.Bias.QKV)
+	v := b.heads(p, "v_proj", x, h, a, d, s.Bias.QKV)
+	if s.NormOrder == "pre" {
+		b.span("norm1", norm)
+	}
+	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, fp32Softmax: true})
+	o = b.contiguous(b.reshape(o, n, seq, h))
+	out := b.project(p, "out_proj", o, h, h, s.Bias.Out)
+	b.Live(x, q, k, v, o)
+	b.span("attn", first)
+	return out
+}
