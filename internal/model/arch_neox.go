@@ -78,7 +78,7 @@ func (b *Builder) neoxAttention(p string, norm OpID, x, cos, sin, mask TensorID)
 	qkv := b.heads(p, "query_key_value", x, h, a, 3*d, s.Bias.QKV)
 	b.span("norm1", norm)
 	parts := b.split(qkv, 3, d, d, d)
-	q, k := b.rotatePart(parts[0], parts[1], cos, sin)
+	q, k, _, _ := b.rotatePart(parts[0], parts[1], cos, sin)
 	v := parts[2]
 	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, fp32Softmax: true})
 	o = b.contiguous(b.reshape(o, n, seq, h))
@@ -89,15 +89,15 @@ func (b *Builder) neoxAttention(p string, norm OpID, x, cos, sin, mask TensorID)
 }
 
 // rotatePart rotates the first elements of each head of q and k, as many as the tables have, and puts the others
-// after them.
-func (b *Builder) rotatePart(q, k, cos, sin TensorID) (TensorID, TensorID) {
-	d, r := b.t(q).Shape.At(-1), b.t(cos).Shape.At(-1)
-	qr, qp := b.slice(q, -1, 0, r), b.slice(q, -1, r, d)
-	kr, kp := b.slice(k, -1, 0, r), b.slice(k, -1, r, d)
-	qe := b.rotate(qr, cos, sin)
-	ke := b.rotate(kr, cos, sin)
-	qo := b.cat(-1, qe, qp)
-	ko := b.cat(-1, ke, kp)
-	b.Live(q, k, qr, kr)
-	return qo, ko
+// after them. It gives the rotated parts too, for callers whose frame holds them.
+func (b *Builder) rotatePart(q0, k0, cos, sin TensorID) (q, k, qr, kr TensorID) {
+	d, r := b.t(q0).Shape.At(-1), b.t(cos).Shape.At(-1)
+	qx, qp := b.slice(q0, -1, 0, r), b.slice(q0, -1, r, d)
+	kx, kp := b.slice(k0, -1, 0, r), b.slice(k0, -1, r, d)
+	qr = b.rotate(qx, cos, sin)
+	kr = b.rotate(kx, cos, sin)
+	q = b.cat(-1, qr, qp)
+	k = b.cat(-1, kr, kp)
+	b.Live(q0, k0)
+	return q, k, qr, kr
 }

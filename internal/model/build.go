@@ -16,6 +16,7 @@ func init() {
 		"vit":      (*Builder).vit,
 		"gpt-neox": (*Builder).neox,
 		"opt":      (*Builder).opt,
+		"phi":      (*Builder).phi,
 		"llama":    (*Builder).llama,
 		"mistral":  (*Builder).llama,
 		"qwen2":    (*Builder).llama,
