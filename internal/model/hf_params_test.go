@@ -1,6 +1,11 @@
 package model
 
-import "testing"
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+)
 
 // classParameters are the parameters of each class's default configuration, counted on the classes of transformers
 // 5.12 on the meta device (tied weights once).
@@ -48,6 +53,47 @@ func TestPresetParameters(t *testing.T) {
 	}
 }
 
+// The measured configs describe the models that were measured.
+func TestMeasuredParameters(t *testing.T) {
+	src, err := os.ReadFile("../../testdata/ground-truth/cases.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Model  string
+		Result struct {
+			AllParameters int64 `json:"all_parameters"`
+			Trainable     int64 `json:"trainable_parameters"`
+		}
+	}
+	if err := json.Unmarshal(src, &cases); err != nil {
+		t.Fatal(err)
+	}
+	checked := map[string]bool{}
+	for _, c := range cases {
+		if checked[c.Model] || c.Result.Trainable != c.Result.AllParameters {
+			continue // adapters count too
+		}
+		file := "../../testdata/ground-truth/configs/" + c.Model + ".json"
+		config, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		s, err := LoadHF(file, config)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		checked[c.Model] = true
+		if got := countParameters(s); got != c.Result.AllParameters {
+			t.Errorf("%s: %d parameters, measured %d", c.Model, got, c.Result.AllParameters)
+		}
+	}
+	if len(checked) < 16 {
+		t.Errorf("%d models checked", len(checked))
+	}
+}
+
 // countParameters adds up the weights that a spec describes.
 func countParameters(s *Spec) int64 {
 	h, v, heads, kv, hd := int64(s.H), int64(s.Vocab), int64(s.Heads), int64(s.KVHeads), int64(s.HeadDim)
@@ -84,9 +130,13 @@ func countParameters(s *Spec) int64 {
 	case "gemma2":
 		norms = 4
 	}
-	n := int64(s.L) * (attn + mlp(int64(s.FFN)) + norms*norm)
-	if m := s.MoE; m != nil {
-		n = int64(s.L) * (attn + int64(m.Experts)*(mlp(int64(m.FFN))+h) + norms*norm)
+	n := int64(s.L) * (attn + norms*norm)
+	for l := range s.L {
+		if m := s.MoE; m != nil && !slices.Contains(m.DenseLayers, l) && (l+1)%m.SparseStep == 0 {
+			n += int64(m.Experts) * (mlp(int64(m.FFN)) + h)
+		} else {
+			n += mlp(int64(s.FFN))
+		}
 	}
 
 	e := h
