@@ -18,19 +18,15 @@ const maxSource = 4 << 20
 
 // Load reads a spec document. The error is a Diagnostics with everything that is wrong. name stands in the messages.
 func Load(name string, src []byte) (*Spec, error) {
-	r := newReader(name, src)
-	if r.unreadable(src, "a YAML spec with the keys "+strings.Join(required, ", ")) {
-		return nil, r.diags
+	d, err := ParseDocument(name, src, "spec", "a YAML spec with the keys "+strings.Join(required, ", "))
+	if err != nil {
+		return nil, err
 	}
-	var doc yaml.Node
-	if err := yaml.Load(src, &doc); err != nil {
-		r.syntax(err)
-		return nil, r.diags
-	}
-	root := &doc
-	if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 {
-		root = doc.Content[0]
-	}
+	return d.r.load(d.Root)
+}
+
+// load reads a spec from its map of keys.
+func (r *reader) load(root *yaml.Node) (*Spec, error) {
 	if root.Kind != yaml.MappingNode {
 		r.at(root, "a spec is a map of keys such as L: 12, not %s", kindOf(root))
 		return nil, r.diags
@@ -55,7 +51,7 @@ func Load(name string, src []byte) (*Spec, error) {
 		return nil, r.sorted()
 	}
 	if s.Name == "" {
-		s.Name = nameOf(name)
+		s.Name = nameOf(r.file)
 	}
 	s.Defaults = defaultsInWords(s, r.given)
 	s.Warnings = s.doubts()
@@ -65,6 +61,8 @@ func Load(name string, src []byte) (*Spec, error) {
 // reader walks the nodes of one document, collects what is wrong and remembers where each key stands.
 type reader struct {
 	file  string
+	noun  string // what the document is: spec, plan
+	want  string // what was expected of an empty one
 	lines [][]byte
 	diags Diagnostics
 	spec  map[string]*yaml.Node // the value node by key of the spec; a document's section counts too
@@ -138,9 +136,9 @@ func (r *reader) syntax(err error) {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	switch {
 	case strings.Contains(text, "found multiple"):
-		text = "more than one document: a spec file holds one"
+		text = "more than one document: a " + r.noun + " file holds one"
 	case strings.Contains(text, "no documents"):
-		text = "empty: expected a YAML spec with the keys " + strings.Join(required, ", ")
+		text = "empty: expected " + r.want
 	}
 	r.diags = append(r.diags, Diagnostic{File: r.file, Message: text})
 }
