@@ -100,7 +100,10 @@ func (c *compiler) step(op *model.Op, s *model.Step) grad {
 		}
 		return c.fresh(s.Aten, a.shape, a.shape.Contiguous(), dt, w)
 	case model.Like:
-		if op.Row().Work == model.Attention && s.Out == model.D0 {
+		switch r := op.Row().Work; {
+		case r == model.MatMul:
+			w.flops, w.mat = c.g.FLOPs(op), true
+		case r == model.Attention && s.Out == model.D0:
 			w.flops, w.mat = c.g.FLOPs(op)*5/2, true
 		}
 		return c.fresh(s.Aten, a.shape, model.ElementwiseStrides(a.shape, a.layout()), a.dtype, w)

@@ -10,18 +10,20 @@ var builders map[string]arch
 
 func init() {
 	builders = map[string]arch{
-		"gpt2":     (*Builder).gpt2,
-		"bert":     (*Builder).bert,
-		"roberta":  (*Builder).bert,
-		"vit":      (*Builder).vit,
-		"gpt-neox": (*Builder).neox,
-		"opt":      (*Builder).opt,
-		"phi":      (*Builder).phi,
-		"llama":    (*Builder).llama,
-		"mistral":  (*Builder).llama,
-		"qwen2":    (*Builder).llama,
-		"qwen3":    (*Builder).llama,
-		"granite":  (*Builder).granite,
+		"gpt2":      (*Builder).gpt2,
+		"bert":      (*Builder).bert,
+		"roberta":   (*Builder).bert,
+		"vit":       (*Builder).vit,
+		"gpt-neox":  (*Builder).neox,
+		"opt":       (*Builder).opt,
+		"phi":       (*Builder).phi,
+		"llama":     (*Builder).llama,
+		"mistral":   (*Builder).llama,
+		"qwen2":     (*Builder).llama,
+		"qwen3":     (*Builder).llama,
+		"granite":   (*Builder).granite,
+		"mixtral":   (*Builder).mixtral,
+		"qwen3-moe": (*Builder).mixtral,
 	}
 }
 

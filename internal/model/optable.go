@@ -44,6 +44,7 @@ const (
 	OpMul
 	OpMulScalar
 	OpDiv
+	OpDivInPlace
 	OpDivScalar
 	OpRSub
 	OpNeg
@@ -61,6 +62,7 @@ const (
 	// reductions and norms
 	OpMean
 	OpSum
+	OpSumOver
 	OpLayerNorm
 	OpRMSNorm
 	OpSoftmax
@@ -116,11 +118,22 @@ var Table = [kinds]Row{
 	OpDiv: {
 		Aten: "aten.div", Save: []Save{{I0, in1}, {I1, in0 | in1}},
 		Back: []Step{
+			{Elementwise, "aten.div", T0, [3]Slot{I0, I1}},
+			{Elementwise, "aten.div", T1, [3]Slot{T0, I1}},
+			{Elementwise, "aten.neg", T2, [3]Slot{G0}},
+			{Elementwise, "aten.mul", D1, [3]Slot{T2, T1}},
 			{Elementwise, "aten.div", D0, [3]Slot{G0, I1}},
-			{Elementwise, "aten.neg", T0, [3]Slot{G0}},
-			{Elementwise, "aten.div", T1, [3]Slot{I0, I1}},
-			{Elementwise, "aten.div", T2, [3]Slot{T1, I1}},
-			{Elementwise, "aten.mul", D1, [3]Slot{T0, T2}},
+		},
+	},
+	// div_(x, y), and what x was: the copy that autograd keeps of it.
+	OpDivInPlace: {
+		Aten: "aten.div_", Save: []Save{{I2, in1}, {I1, in0 | in1}},
+		Back: []Step{
+			{Elementwise, "aten.div", T0, [3]Slot{I2, I1}},
+			{Elementwise, "aten.div", T1, [3]Slot{T0, I1}},
+			{Elementwise, "aten.neg", T2, [3]Slot{G0}},
+			{Elementwise, "aten.mul", D1, [3]Slot{T2, T1}},
+			{Elementwise, "aten.div", D0, [3]Slot{G0, I1}},
 		},
 	},
 	OpDivScalar: {Aten: "aten.div", Back: []Step{{Elementwise, "aten.div", D0, [3]Slot{G0}}}},
@@ -154,6 +167,8 @@ var Table = [kinds]Row{
 
 	OpMean: {Aten: "aten.mean", Back: []Step{{Spread, "aten.expand", T0, [3]Slot{G0, I0}}, {Elementwise, "aten.div", D0, [3]Slot{T0}}}},
 	OpSum:  {Aten: "aten.sum", Back: []Step{{Spread, "aten.expand", D0, [3]Slot{G0, I0}}}},
+	// sum over one dimension, which is removed.
+	OpSumOver: {Aten: "aten.sum", Back: []Step{{Unfold, "aten.unsqueeze", T0, [3]Slot{G0}}, {Spread, "aten.expand", D0, [3]Slot{T0, I0}}}},
 	// native_layer_norm(x, γ, β): output, mean, rstd; one kernel makes all three gradients.
 	OpLayerNorm: {
 		Aten: "aten.native_layer_norm", Save: []Save{{I0, in0 | in1 | in2}, {I1, in0}, {O1, in0 | in1}, {O2, in0 | in1}},
@@ -218,7 +233,7 @@ var Table = [kinds]Row{
 	// _grouped_mm(a, b, offsets)
 	OpGroupedMM: {
 		Aten: "aten._grouped_mm", Work: MatMul, Save: []Save{{I0, in1}, {I1, in0}, {I2, in0 | in1}},
-		Back: []Step{{Full, "aten._grouped_mm", D1, [3]Slot{I1}}, {Full, "aten._grouped_mm", D0, [3]Slot{I0}}},
+		Back: []Step{{Like, "aten._grouped_mm", D1, [3]Slot{I1}}, {Full, "aten._grouped_mm", D0, [3]Slot{I0}}},
 	},
 	// flash: output, logsumexp fp32 [B, a, S], random state.
 	OpFlashAttention: {
