@@ -61,6 +61,7 @@ type machine struct {
 	gradLive []bool
 	cost     *costs
 	time     Times
+	prof     *profiler
 }
 
 func newMachine(s *Schedule) *machine {
@@ -81,6 +82,9 @@ func (m *machine) mark(aten string) {
 	m.event++
 	if m.trace != nil {
 		m.trace(aten)
+	}
+	if m.prof != nil {
+		m.prof.peak(m)
 	}
 	if pk := &m.res.Peak[m.phase]; m.live > pk.Bytes {
 		*pk = Instant{Bytes: m.live, Phase: m.phase, Op: m.op, Aten: aten, Recompute: m.again, Event: m.event}
@@ -135,6 +139,9 @@ func (m *machine) run(r int32, first, end model.OpID, lv int32, stop model.OpID,
 	stores := m.g.Storages
 	refs := m.refs[lv]
 	for i := first; i < end; i++ {
+		if m.prof != nil && lv == 0 {
+			m.prof.forward(m, m.g.Ops[i].Block)
+		}
 		own := m.s.Owner[i]
 		if own != r && own >= 0 {
 			m.enter(i, r, own)
@@ -350,8 +357,15 @@ func (m *machine) released(i model.OpID) {
 // forward runs the forward pass.
 func (m *machine) forward() {
 	m.phase, m.again = Forward, false
+	if m.prof != nil {
+		m.prof.reset()
+	}
 	m.mark("start")
 	m.run(-1, 0, model.OpID(len(m.g.Ops)), 0, model.None, false)
+	if m.prof != nil {
+		m.prof.closeForward(m)
+		m.prof.reset()
+	}
 	m.res.AfterForward = m.live
 	for _, st := range m.p.late[0] {
 		m.release(st, 0)
@@ -369,6 +383,9 @@ func (m *machine) backward() {
 	var kept, held int64
 	for _, e := range m.p.tape.events {
 		m.op = e.op
+		if m.prof != nil {
+			m.prof.backward(m, m.g.Ops[e.op].Block, kept)
+		}
 		switch e.kind {
 		case evNode:
 			m.unpack(e.op)
@@ -398,6 +415,9 @@ func (m *machine) backward() {
 				kept += grads[e.x].bytes
 			}
 		}
+	}
+	if m.prof != nil {
+		m.prof.closeBackward(m, kept)
 	}
 	m.live -= held - kept // gradients of leaves that are no parameters, and the root
 	for _, st := range m.p.late[1] {

@@ -1,0 +1,167 @@
+package strategy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/memory"
+	"ckptplan/internal/plan"
+	"ckptplan/internal/unit"
+)
+
+// Request is what a plan is wanted for.
+type Request struct {
+	// Budget is the whole device, in bytes.
+	Budget unit.Bytes
+	// Reserve is what is left beside the tensors; negative takes the sheet's own itemised reserve.
+	Reserve unit.Bytes
+	// Sheet is the card that times are for.
+	Sheet *gpu.Sheet
+}
+
+// Alternative is a named strategy held against the same budget.
+type Alternative struct {
+	Name     string
+	Timeline *memory.Timeline
+	Fits     bool
+}
+
+// MenuEntry is one option of a layer with its price at a layer in the middle of the chain.
+type MenuEntry struct {
+	Option plan.Option
+	// Save is what it keeps between forward and backward, Backward the most its own backward needs on top of what
+	// earlier layers keep.
+	Save, Backward unit.Bytes
+	// Time is its extra time in nanoseconds.
+	Time int64
+}
+
+// Result is the fastest plan under a budget.
+type Result struct {
+	Plan     *plan.Plan
+	Timeline *memory.Timeline
+	Solution *Solution
+	Problem  *Problem
+	Menu     []MenuEntry
+	// TensorBudget is what the budget leaves for tensors.
+	TensorBudget unit.Bytes
+	ReserveItems []gpu.ReserveItem
+	Named        []Alternative
+}
+
+// NoPlanError says that no plan of the class fits.
+type NoPlanError struct {
+	Budget unit.Bytes
+	// Smallest is the smallest budget of the whole device for which a plan exists.
+	Smallest unit.Bytes
+	// Leanest is the simulation of the plan that needs least.
+	Leanest     *memory.Timeline
+	LeanestPlan *plan.Plan
+	Named       []Alternative
+}
+
+func (e *NoPlanError) Error() string {
+	return fmt.Sprintf("no plan fits %s: the smallest budget that works is %s", e.Budget.Both(), e.Smallest.Both())
+}
+
+// ErrNotChain is returned for models whose layers are no chain.
+var ErrNotChain = errors.New("optimize covers chains of layers: an encoder-decoder model has tensors that jump over layers; estimate prices its named strategies")
+
+// Baselines are the named strategies that every plan is held against.
+var Baselines = []string{"none", "selective", "selective-attn", "selective-mlp", "every-2", "sqrt", "full"}
+
+// Optimize finds the fastest flat plan whose simulated peak, with the reserve, is within the budget. "Flat" are plans
+// in which every layer takes one option of its menu, so that nothing is recomputed twice.
+func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, error) {
+	g := p.Graph
+	if !g.Chain {
+		return nil, ErrNotChain
+	}
+	res := &Result{}
+	tensor := req.Budget - req.Reserve
+	if req.Reserve < 0 {
+		tensor = req.Sheet.TensorBudget(req.Budget)
+		res.ReserveItems = req.Sheet.Reserve(tensor)
+	}
+	res.TensorBudget = tensor
+	pr, err := price(p, req.Sheet, Options(g, g.Layers/2))
+	if err != nil {
+		return nil, err
+	}
+	pr.prune(g)
+	prob := pr.problem(g)
+	prob.Budget = int64(tensor)
+	res.Problem = prob
+	mid := &prob.Blocks[len(prob.Blocks)/2]
+	for k := range pr.options {
+		c := &mid.Choices[k]
+		res.Menu = append(res.Menu, MenuEntry{Option: pr.options[k], Save: unit.Bytes(c.Save), Backward: unit.Bytes(c.Backward), Time: c.Time})
+	}
+	for _, name := range Baselines {
+		a, err := baseline(p, name, req.Sheet, tensor)
+		if err != nil {
+			continue // a part or a K that this model does not have
+		}
+		res.Named = append(res.Named, a)
+	}
+	sol, err := SolveFlat(ctx, prob)
+	var inf *InfeasibleError
+	if errors.As(err, &inf) {
+		return nil, noPlan(ctx, p, pr, prob, req, res, inf)
+	}
+	if err != nil {
+		return nil, err
+	}
+	res.Solution = sol
+	res.Plan = planOf(pr.options, sol.Choice)
+	if res.Timeline, err = memory.Judge(p, res.Plan, req.Sheet); err != nil {
+		return nil, err
+	}
+	return res, nil
+}
+
+func baseline(p *memory.Program, name string, sheet *gpu.Sheet, tensor unit.Bytes) (Alternative, error) {
+	pl, err := plan.Named(name, p.Graph.Layers)
+	if err != nil {
+		return Alternative{}, err
+	}
+	tl, err := memory.Judge(p, pl, sheet)
+	if err != nil {
+		return Alternative{}, err
+	}
+	return Alternative{Name: name, Timeline: tl, Fits: unit.Bytes(tl.Peak.Bytes) <= tensor}, nil
+}
+
+// planOf writes choices as runs of layers with the same option; layers that keep everything are left out.
+func planOf(options []plan.Option, choice []int) *plan.Plan {
+	pl := &plan.Plan{Strategy: "optimal"}
+	for i := 0; i < len(choice); {
+		j := i
+		for j+1 < len(choice) && choice[j+1] == choice[i] {
+			j++
+		}
+		if o := options[choice[i]]; len(o.Regions) > 0 {
+			pl.Nodes = append(pl.Nodes, plan.Node{First: i, Last: j, Option: &o})
+		}
+		i = j + 1
+	}
+	return pl
+}
+
+// noPlan says what the smallest budget would be, and simulates the plan that reaches it.
+func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *Problem, req Request, res *Result, inf *InfeasibleError) error {
+	e := &NoPlanError{Budget: req.Budget, Named: res.Named}
+	if sol, err := MinMemory(ctx, prob); err == nil {
+		e.LeanestPlan = planOf(pr.options, sol.Choice)
+		e.Leanest, _ = memory.Judge(p, e.LeanestPlan, req.Sheet)
+	}
+	need := unit.Bytes(inf.Needed)
+	if req.Reserve >= 0 {
+		e.Smallest = need + req.Reserve
+	} else {
+		e.Smallest = need + gpu.Total(req.Sheet.Reserve(need))
+	}
+	return e
+}

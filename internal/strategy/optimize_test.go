@@ -1,0 +1,136 @@
+package strategy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"testing"
+
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/memory"
+	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
+	"ckptplan/internal/unit"
+)
+
+func program(t testing.TB, preset string, change func(*model.Spec)) *memory.Program {
+	t.Helper()
+	s, err := model.LoadPreset(preset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(s)
+	}
+	g, err := s.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return memory.Compile(g)
+}
+
+// TestBelievedIsSimulated: on random plans mixing options layer by layer, the flat problem's rows give the simulator's
+// peak to the byte.
+func TestBelievedIsSimulated(t *testing.T) {
+	lora := &model.LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}}
+	for _, c := range []struct {
+		name, preset string
+		change       func(*model.Spec)
+	}{
+		{"gpt2 eager", "gpt2", func(s *model.Spec) { s.Attention = "eager"; s.S = 512 }},
+		{"gpt2 amp", "gpt2", func(s *model.Spec) { s.Precision = model.AmpBF; s.B = 4 }},
+		{"gpt-1.3b", "gpt-1.3b", nil},
+		{"llama-3.2-1b", "llama-3.2-1b", nil},
+		{"llama-3.2-1b amp", "llama-3.2-1b", func(s *model.Spec) { s.Precision = model.AmpBF }},
+		{"llama-3.2-1b fp32 eager", "llama-3.2-1b", func(s *model.Spec) { s.Precision = model.FP32; s.Attention = "eager" }},
+		{"llama-3-8b lora", "llama-3-8b", func(s *model.Spec) { s.Train.LoRA = lora; s.Checkpoint = "full" }},
+		{"qwen3 fused norm", "qwen3-0.6b", func(s *model.Spec) { s.Norm = "rmsnorm-fused" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := program(t, c.preset, c.change)
+			pr, err := price(p, nil, Options(p.Graph, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			prob := pr.problem(p.Graph)
+			rng := rand.New(rand.NewSource(1))
+			for n := range 60 {
+				choice := make([]int, len(prob.Blocks))
+				few := 1 + rng.Intn(len(pr.options))
+				for i := range choice {
+					choice[i] = rng.Intn(few)
+					if n%3 == 0 && i > 0 && rng.Intn(3) > 0 {
+						choice[i] = choice[i-1]
+					}
+				}
+				tl, err := memory.Judge(p, planOf(pr.options, choice), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				peak, _ := prob.Evaluate(&Solution{Choice: choice})
+				if peak != tl.Peak.Bytes {
+					names := ""
+					for _, k := range choice {
+						names += " " + pr.options[k].Name
+					}
+					t.Fatalf("believed %d, simulated %d (%+d) at %s %s:%s", peak, tl.Peak.Bytes, peak-tl.Peak.Bytes, tl.Peak.Phase, tl.Block(tl.Peak), names)
+				}
+			}
+		})
+	}
+}
+
+// TestOptimizeBeatsNamed: within budget when simulated, never slower than a named strategy that fits.
+func TestOptimizeBeatsNamed(t *testing.T) {
+	sheet, err := gpu.Lookup("a100-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lora := &model.LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}}
+	for _, c := range []struct {
+		preset string
+		change func(*model.Spec)
+	}{
+		{"llama-3-8b", func(s *model.Spec) { s.Train.LoRA = lora; s.Checkpoint = "full"; s.B, s.S = 2, 2048 }},
+		{"gpt-1.3b", nil},
+		{"llama-3.2-1b", func(s *model.Spec) { s.B, s.S = 8, 2048 }},
+	} {
+		p := program(t, c.preset, c.change)
+		for _, gb := range []unit.Bytes{24, 40, 80} {
+			t.Run(fmt.Sprintf("%s %d GB", c.preset, gb), func(t *testing.T) {
+				res, err := Optimize(context.Background(), p, Request{Budget: gb * 1e9, Reserve: -1, Sheet: sheet})
+				var no *NoPlanError
+				if errors.As(err, &no) {
+					for _, a := range no.Named {
+						if a.Fits {
+							t.Errorf("no plan, but %s fits", a.Name)
+						}
+					}
+					t.Logf("%v; leanest %v at %s", no, no.Leanest.Peak, no.Leanest.Block(no.Leanest.Peak))
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := unit.Bytes(res.Timeline.Peak.Bytes); got > res.TensorBudget {
+					t.Errorf("peak %d over %d", got, res.TensorBudget)
+				}
+				if res.Timeline.Peak.Bytes != res.Solution.Peak {
+					t.Errorf("the solver believed %d, the simulator says %d", res.Solution.Peak, res.Timeline.Peak.Bytes)
+				}
+				for _, a := range res.Named {
+					if a.Fits && a.Timeline.Times.Step() < res.Timeline.Times.Step() {
+						t.Errorf("%s is faster", a.Name)
+					}
+				}
+				for _, n := range res.Plan.Nodes {
+					t.Logf("  layers %d-%d %s", n.First, n.Last, n.Option.Name)
+				}
+				t.Logf("peak %s time %+.2f%%", unit.Bytes(res.Timeline.Peak.Bytes).Both(), 100*float64(res.Timeline.Times.Recompute)/float64(res.Timeline.Times.Step()-res.Timeline.Times.Recompute))
+			})
+		}
+	}
+}
+
+var _ = plan.Keep
