@@ -119,7 +119,7 @@ func positionOffset(arch string) int {
 
 // alternate is Gemma 2's order: sliding, full, sliding, full …
 func alternate(layers int) []string {
-	types := make([]string, layers)
+	types := make([]string, max(layers, 0))
 	for i := range types {
 		types[i] = [...]string{"sliding_attention", "full_attention"}[i%2]
 	}

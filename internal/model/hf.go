@@ -284,7 +284,7 @@ func (c *hfConfig) qwenWindow(s *Spec, cl *class) {
 			c.at(v, "max_window_layers: %s, but it is a whole number of at least 0", shown(v))
 		}
 	}
-	s.LayerTypes = make([]string, s.L)
+	s.LayerTypes = make([]string, max(s.L, 0))
 	for i := range s.LayerTypes {
 		s.LayerTypes[i] = map[bool]string{true: "sliding_attention", false: "full_attention"}[i >= from]
 	}

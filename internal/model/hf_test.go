@@ -171,6 +171,8 @@ func TestLoadHFRefuses(t *testing.T) {
 		{"unknown layer type", `{"model_type": "qwen3", "layer_types": ["linear_attention"]}`, `1:41: layer_types: "linear_attention" is not one of full_attention, sliding_attention (did you mean "sliding_attention"?)`},
 		{"eager only", `{"model_type": "t5", "attn_implementation": "sdpa"}`, `1:45: attention sdpa: the t5 class of Hugging Face has eager attention only`},
 		{"not an object", `[1]`, `1:1: a config.json is an object such as {"model_type": "llama", …}, not a list`},
+		{"negative layers", `{"model_type": "gemma2", "num_hidden_layers": -3}`, `1:47: L: -3, but it is a whole number of at least 1`},
+		{"vast image", `{"model_type": "vit", "image_size": 4294967296}`, `1:37: image.size 4294967296 is above 65536 pixels a side`},
 		{"truncated", "{\"model_type\":\n \"llama\"", `2:8: not JSON: unexpected end of JSON input`},
 		{"comma", `{"model_type": "llama",}`, `1:24: not JSON: invalid character '}' looking for beginning of object key string`},
 		{"more text", `{"model_type": "llama"} x`, `1:25: not JSON: invalid character 'x' after top-level value`},
@@ -205,6 +207,9 @@ func TestLoadHFNamesWhatItFilledIn(t *testing.T) {
 func FuzzLoadHF(f *testing.F) {
 	f.Add([]byte(`{"model_type":"gpt2","n_layer":2}`))
 	f.Add([]byte(`{"model_type":"qwen3_moe","mlp_only_layers":[1],"use_sliding_window":true,"layer_types":null}`))
+	f.Add([]byte(`{"model_type":"gemma2","num_hidden_layers":-3}`))
+	f.Add([]byte(`{"model_type":"qwen3","num_hidden_layers":-3,"use_sliding_window":true}`))
+	f.Add([]byte(`{"model_type":"vit","image_size":4294967296,"patch_size":1}`))
 	f.Add([]byte(`{"model_type":"vit","image_size":[64,64],"id2label":{}}`))
 	f.Add([]byte(`{"model_type":"t5","feed_forward_proj":"gated-silu","rope_scaling":[{"a":{}}]}`))
 	f.Fuzz(func(t *testing.T, src []byte) {

@@ -291,6 +291,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(minimal))
 	f.Add([]byte(minimal + "arch: mixtral\nmoe: {experts: 8, top_k: 2, dense_layers: [1]}\ntrain: {lora: {r: 4}}\n"))
 	f.Add([]byte(minimal + "arch: gemma2\ndropout: {attention: 0.5}\nsliding_window: 0\nname: ' x'\n"))
+	f.Add([]byte("arch: gemma2\nL: -3\nH: -1\nheads: -2\nB: -1\nS: -1\nhead_dim: -4\nkv_heads: -1\nffn: -2\n"))
 	f.Add([]byte("L: *a\nS: [&a 1]\n? {a: b}\n: c\n"))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		s, err := Load("x.yaml", src)

@@ -10,6 +10,9 @@ import (
 // maxLayers bounds what a spec may ask for; the deepest published transformers have 1000 layers.
 const maxLayers = 100_000
 
+// maxPixels bounds the side of an image.
+const maxPixels = 1 << 16
+
 // maxBytes is where an estimate is taken for a unit slip: 1 PB.
 const maxBytes = 1e15
 
@@ -97,6 +100,9 @@ func (s *Spec) imageProblems() (ps []problem) {
 	}
 	if m.Size < 1 || m.Patch < 1 {
 		return []problem{{"image", "image needs size and patch, such as {size: 224, patch: 16}"}}
+	}
+	if m.Size > maxPixels {
+		return []problem{{"image.size", fmt.Sprintf("image.size %d is above %d pixels a side", m.Size, maxPixels)}}
 	}
 	if m.Size%m.Patch != 0 {
 		return []problem{{"image.patch", fmt.Sprintf("image.patch %d does not divide image.size %d", m.Patch, m.Size)}}
