@@ -140,3 +140,28 @@ func (s *Schedule) child(id int32, i model.OpID) int32 {
 	}
 	return c
 }
+
+// Keeps are the storages that the forward pass keeps for backward on behalf of ops first…end−1: what autograd saves
+// outside regions, and the inputs of regions.
+func (s *Schedule) Keeps(first, end model.OpID) map[model.StorageID]bool {
+	out := map[model.StorageID]bool{}
+	for i := first; i < end; i++ {
+		if own := s.Owner[i]; own >= 0 {
+			for r := own; r >= 0; r = s.Regions[r].Parent {
+				if reg := &s.Regions[r]; reg.Parent < 0 && reg.last != model.None && !reg.HostSaved && !reg.HostInputs {
+					for _, st := range reg.Inputs {
+						out[st] = true
+					}
+				}
+			}
+			continue
+		}
+		e := &s.Program.ops[i]
+		for _, sv := range s.Program.saves[e.save:e.saveEnd] {
+			if !sv.static {
+				out[sv.storage] = true
+			}
+		}
+	}
+	return out
+}

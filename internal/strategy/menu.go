@@ -59,6 +59,7 @@ type pricing struct {
 	options []plan.Option
 	blocks  [][]memory.BlockProfile // by option, by block
 	whole   []*memory.Timeline      // by option
+	shared  shared
 }
 
 // price simulates the graph once an option.
@@ -79,11 +80,21 @@ func price(p *memory.Program, sheet *gpu.Sheet, options []plan.Option) (*pricing
 		pr.blocks = append(pr.blocks, blocks)
 		pr.whole = append(pr.whole, tl)
 	}
-	return pr, nil
+	var err error
+	pr.shared, err = sharedBy(p, options)
+	return pr, err
 }
 
-// keeps is what an option keeps of block b between its forward and its backward (s).
-func keeps(b *memory.BlockProfile) int64 { return b.BackwardBefore - b.BackwardAfter + b.Grad }
+// keeps is what option k keeps of block i between its forward and its backward (s), without what is shared, which
+// the first layer releases when all layers take the same option.
+func (pr *pricing) keeps(k, i, first int) int64 {
+	b := &pr.blocks[k][i]
+	s := b.BackwardBefore - b.BackwardAfter + b.Grad
+	if i == first && pr.shared.holds[k] {
+		s -= pr.shared.bytes
+	}
+	return s
+}
 
 // problem turns the prices into a flat problem. Blocks before the first layer and after the last run the same way
 // under every plan: the first belong to the base, the last are the head.
@@ -107,7 +118,7 @@ func (pr *pricing) problem(g *model.Graph) *Problem {
 		blk := Block{Grad: ref[i].Grad}
 		for k := range pr.options {
 			b := &pr.blocks[k][i]
-			s := keeps(b)
+			s := pr.keeps(k, i, first)
 			blk.Choices = append(blk.Choices, Choice{
 				Label:    pr.options[k].Name,
 				Save:     s,
@@ -122,7 +133,7 @@ func (pr *pricing) problem(g *model.Graph) *Problem {
 	head := Choice{Label: "head"}
 	var held int64
 	for i := first; i <= last; i++ {
-		held += keeps(&ref[i])
+		held += pr.keeps(0, i, first)
 	}
 	for i := last + 1; i < len(g.Blocks); i++ {
 		b := &ref[i]
@@ -159,9 +170,10 @@ func (pr *pricing) prune(g *model.Graph) {
 	beats := func(a, b int) bool {
 		for i := first; i <= last; i++ {
 			x, y := &pr.blocks[a][i], &pr.blocks[b][i]
-			if keeps(x) > keeps(y) || x.ForwardAfter-x.ForwardBefore > y.ForwardAfter-y.ForwardBefore ||
+			sx, sy := pr.keeps(a, i, first), pr.keeps(b, i, first)
+			if sx > sy || pr.shared.holds[a] && !pr.shared.holds[b] || x.ForwardAfter-x.ForwardBefore > y.ForwardAfter-y.ForwardBefore ||
 				x.ForwardPeak-x.ForwardBefore > y.ForwardPeak-y.ForwardBefore ||
-				keeps(x)+x.BackwardPeak-x.BackwardBefore > keeps(y)+y.BackwardPeak-y.BackwardBefore ||
+				sx+x.BackwardPeak-x.BackwardBefore > sy+y.BackwardPeak-y.BackwardBefore ||
 				x.Recompute+x.Transfer > y.Recompute+y.Transfer {
 				return false
 			}
@@ -177,9 +189,10 @@ func (pr *pricing) prune(g *model.Graph) {
 			}
 		}
 	}
-	out := &pricing{}
+	out := &pricing{shared: shared{bytes: pr.shared.bytes}}
 	for k := range n {
 		if !drop[k] {
+			out.shared.holds = append(out.shared.holds, pr.shared.holds[k])
 			out.options = append(out.options, pr.options[k])
 			out.blocks = append(out.blocks, pr.blocks[k])
 			out.whole = append(out.whole, pr.whole[k])

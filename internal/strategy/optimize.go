@@ -106,7 +106,7 @@ func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		}
 		res.Named = append(res.Named, a)
 	}
-	sol, err := SolveFlat(ctx, prob)
+	sol, err := pr.shared.solve(ctx, prob)
 	var inf *InfeasibleError
 	if errors.As(err, &inf) {
 		return nil, noPlan(ctx, p, pr, prob, req, res, inf)

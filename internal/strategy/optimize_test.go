@@ -68,7 +68,7 @@ func TestBelievedIsSimulated(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				peak, _ := prob.Evaluate(&Solution{Choice: choice})
+				peak := pr.shared.believe(prob, choice)
 				if peak != tl.Peak.Bytes {
 					names := ""
 					for _, k := range choice {
