@@ -181,38 +181,6 @@ func (b *Builder) pad(x TensorID, n int64) TensorID {
 	return b.fresh(v.DType, v.Shape.With(-1, v.Shape.At(-1)+n), Dims{})
 }
 
-// mathAttention is _scaled_dot_product_attention_math, the fallback without a fused kernel; 16-bit inputs are
-// raised to fp32 first (PyTorch ≥ 2.5), q and k are scaled by √scale each.
-// Source: aten/src/ATen/native/transformers/attention.cpp.
-func (b *Builder) mathAttention(q, k, v, mask TensorID, a attention) TensorID {
-	dt := b.t(q).DType
-	if dt.Low() {
-		q, k, v = b.to(q, F32), b.to(k, F32), b.to(v, F32)
-	}
-	amp := b.amp
-	b.amp = false
-	kr, vr := b.repeatKV(k, a.groups), b.repeatKV(v, a.groups)
-	qs := b.mulScalar(q)
-	ks := b.mulScalar(b.transpose(kr, 2, 3))
-	w := b.bmm4(qs, ks)
-	b.Live(qs, ks)
-	s := b.t(q).Shape
-	if a.causal {
-		sk := b.t(k).Shape.D[2]
-		tri := b.plain("aten.tril", Bool, Shape(s.D[2], sk))
-		mask = b.plain("aten.where", F32, Shape(s.D[2], sk), tri)
-	}
-	if mask >= 0 {
-		w = b.addInPlace(w, mask)
-	}
-	w = b.softmax(w, F32)
-	w = b.dropout(w, a.dropout)
-	o := b.bmm4(w, vr)
-	b.Live(q, k, v, kr, vr, qs, ks, mask)
-	b.amp = amp
-	return b.to(o, dt)
-}
-
 // causalMask is the float mask of eager attention, [B, 1, S, S], made once a forward and held by its layers; a
 // window keeps that many tokens.
 func (b *Builder) causalMask(positions TensorID) TensorID {

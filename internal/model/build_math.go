@@ -1,0 +1,50 @@
+package model
+
+// mathAttention is _scaled_dot_product_attention_math, SDPA without a fused kernel. 16-bit inputs are raised to fp32
+// first, q and k are scaled by √scale each, and autocast is off inside. The locals of its C++ frame live until it
+// returns. On CUDA the mask is added in place and dropout is one kernel; under a tracer on the meta device neither is.
+// Source: aten/src/ATen/native/transformers/attention.cpp.
+func (b *Builder) mathAttention(q, k, v, mask TensorID, a attention) TensorID {
+	amp := b.amp
+	b.amp = false
+	low := b.t(q).DType
+	if low.Low() {
+		q, k, v = b.to(q, F32), b.to(k, F32), b.to(v, F32)
+	}
+	s, sk := b.t(q).Shape, b.t(k).Shape.D[2]
+	qs := b.mulScalar(q)
+	switch {
+	case mask < 0 && a.causal:
+		ones := b.plain("aten.ones", Bool, Shape(s.D[2], sk))
+		tril := b.plain("aten.tril", Bool, Shape(s.D[2], sk), ones)
+		mask = b.plain("aten.where", F32, Shape(s.D[2], sk), tril)
+	case mask >= 0 && b.t(mask).DType == Bool:
+		mask = b.plain("aten.where", low, b.t(mask).Shape, mask)
+	}
+	groups := s.D[1] / b.t(k).Shape.D[1]
+	kr, vr := b.repeatKV(k, groups), b.repeatKV(v, groups)
+	ks := b.mulScalar(b.transpose(kr, 2, 3))
+	scores := b.bmm4(qs, ks)
+	b.Live(ks)
+	if mask >= 0 {
+		scores = b.addInPlace(scores, mask)
+	}
+	w := b.safeSoftmax(scores)
+	b.Live(scores)
+	w = b.dropout(w, a.dropout)
+	weights := b.to(w, low) // the op's second result
+	o := b.to(b.bmm4(w, vr), low)
+	b.Live(q, k, v, qs, kr, vr, w, weights, mask)
+	b.amp = amp
+	return o
+}
+
+// safeSoftmax is _safe_softmax: rows that are −∞ throughout give zeros.
+func (b *Builder) safeSoftmax(x TensorID) TensorID {
+	w := b.softmax(x, b.t(x).DType)
+	s := b.t(x).Shape
+	masked := b.plain("aten.isneginf", Bool, s, x)
+	b.plain("aten.all", Bool, s.With(-1, 1), masked)
+	b.Live(masked, x)
+	return w
+}
