@@ -36,12 +36,13 @@ func ParseDocument(name string, src []byte, noun, want string) (*Document, error
 	return &Document{Root: root, r: r}, nil
 }
 
-// Err is everything that was reported, in the order of the file, or nil.
+// Err is everything that was reported, in the order of the file, or nil. Of several reports at one place the first
+// stands: the others follow from it.
 func (d *Document) Err() error {
 	if len(d.r.diags) == 0 {
 		return nil
 	}
-	return d.r.sorted()
+	return slices.CompactFunc(d.r.sorted(), func(a, b Diagnostic) bool { return a.Line == b.Line && a.Col == b.Col })
 }
 
 // At reports something wrong at a node.
