@@ -102,3 +102,98 @@ func BenchmarkFrontier(b *testing.B) {
 	}
 	b.ReportMetric(float64(points), "points")
 }
+
+// transformerChain is a chain of identical layers for nested plans, with six options a layer: keep all, four partial
+// recomputes, and a bridge-able one.
+func transformerChain(layers int, different bool) *Chain {
+	r := rand.New(rand.NewPCG(8, uint64(layers)))
+	vary := func() float64 {
+		if !different {
+			return 1
+		}
+		return 0.8 + 0.4*r.Float64()
+	}
+	c := &Chain{Base: 1 << 30, Input: 32e6, Loss: []Choice{{Label: "full", Forward: 3e9, Backward: 4e9}, {Label: "chunked", Backward: 1200e6, Time: 5e6}}}
+	for range layers {
+		s := Stage{Type: 1, Output: 32e6, Gradient: 32e6, Grad: 20e6}
+		if different {
+			s.Type = 0
+		}
+		unit, speed := 16e6*vary(), vary()
+		for k, o := range menuShape[:6] {
+			s.Options = append(s.Options, StageOption{
+				Label: fmt.Sprint("option", k), Saved: int64(o.save * unit), Forward: int64(10e6 * speed), Backward: int64((20e6 + 1000*o.time) * speed),
+				ForwardOverhead: int64(5 * unit), BackwardOverhead: int64((o.backward-o.save)*unit) + 52e6, Bridge: k == 0,
+			})
+		}
+		c.Stages = append(c.Stages, s)
+	}
+	return c
+}
+
+// nestedBudget is a budget between the least peak and that of keeping everything, at a share of the way.
+func nestedBudget(b *testing.B, c *Chain, share float64) int64 {
+	least, err := MinNestedMemory(context.Background(), c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	most := c.Base + c.Input + 4e9
+	for _, s := range c.Stages {
+		most += s.Options[0].Saved
+	}
+	return least + int64(share*float64(most-least))
+}
+
+// BenchmarkNested solves one tight budget of identical layers. Wanted: 32 layers in 100 ms, 126 in 1 s.
+func BenchmarkNested(b *testing.B) {
+	for _, layers := range []int{32, 126} {
+		for _, bridges := range []bool{false, true} {
+			b.Run(fmt.Sprintf("layers=%d/bridges=%v", layers, bridges), func(b *testing.B) {
+				c := transformerChain(layers, false)
+				c.Bridges = bridges
+				c.Budget = nestedBudget(b, c, 0.1)
+				var points int64
+				for b.Loop() {
+					s, err := SolveNested(context.Background(), c)
+					if err != nil {
+						b.Fatal(err)
+					}
+					points = s.Points
+				}
+				b.ReportMetric(float64(points), "points")
+			})
+		}
+	}
+}
+
+// BenchmarkRotor times the exact persistent class beside rotor's published table at 500 slots, on the same chain of
+// different layers with one option each; loss-% is what the table's rounding costs in extra time.
+func BenchmarkRotor(b *testing.B) {
+	for _, layers := range []int{50, 100} {
+		c := transformerChain(layers, true)
+		c.Loss = nil
+		for i := range c.Stages {
+			c.Stages[i].Grad = 0
+			c.Stages[i].Options = c.Stages[i].Options[:1]
+		}
+		c.Budget = nestedBudget(b, c, 0.3)
+		var exact, rounded int64
+		b.Run(fmt.Sprintf("layers=%d/step-functions", layers), func(b *testing.B) {
+			for b.Loop() {
+				s, err := SolveNested(context.Background(), c)
+				if err != nil {
+					b.Fatal(err)
+				}
+				exact = s.Time
+			}
+		})
+		b.Run(fmt.Sprintf("layers=%d/500-slots", layers), func(b *testing.B) {
+			for b.Loop() {
+				rounded = rotorBySlots(c, 500)
+			}
+			if exact > 0 {
+				b.ReportMetric(100*float64(rounded-exact)/float64(exact), "loss-%")
+			}
+		})
+	}
+}

@@ -102,7 +102,7 @@ func fewestChanges(ctx context.Context, p *Problem, c *chain, finish need, best 
 		path = append(path, l.edge)
 	}
 	slices.Reverse(path)
-	return best.replaced(p.solution(path))
+	return sortRuns(p, c, best.replaced(p.solution(path)))
 }
 
 // replaced is found with what is proved about s, if it is no slower and needs no more; else s.
@@ -186,7 +186,8 @@ func changes(p *Problem, s *Solution) int {
 }
 
 // sortRuns orders the options inside every run of blocks with equal menus and gradients by decreasing row − save, the
-// order of least peak for a given number of each, and returns the result if it has fewer changes and no higher peak.
+// order of least peak for a given number of each: what is recomputed comes first, what is kept last. It returns the
+// result if it has no more changes and no higher peak.
 func sortRuns(p *Problem, c *chain, s *Solution) *Solution {
 	if len(s.Segments) > 0 {
 		return s
@@ -206,7 +207,7 @@ func sortRuns(p *Problem, c *chain, s *Solution) *Solution {
 	t := *s
 	t.Choice = sorted
 	t.Peak, t.Time = p.Evaluate(&t)
-	if changes(p, &t) < changes(p, s) {
+	if changes(p, &t) <= changes(p, s) {
 		return s.replaced(&t)
 	}
 	return s
