@@ -351,6 +351,19 @@ func (m *machine) released(i model.OpID) {
 		for _, st := range reg.Inputs {
 			m.release(st, 0)
 		}
+		m.dropCache(reg)
+	}
+}
+
+// dropCache lets go of cached outputs that the recompute, which stopped early, did not come to.
+func (m *machine) dropCache(reg *Region) {
+	for i := range reg.Cached {
+		if i > reg.stop || i == reg.stop && !reg.stopRuns {
+			e := &m.p.ops[i]
+			for st := e.alloc; st < e.allocEnd; st++ {
+				m.release(model.StorageID(st), 0)
+			}
+		}
 	}
 }
 
