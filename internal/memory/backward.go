@@ -7,8 +7,8 @@ func (c *compiler) apply(op *model.Op, made *[8]grad, got *uint16) {
 	steps := op.Row().Back
 	for i := range steps {
 		s := &steps[i]
-		if s.How == model.Slices {
-			c.slices(op, made, got)
+		if s.How == model.Slices || s.How == model.Selects {
+			c.slices(op, s.How, made, got)
 			continue
 		}
 		for j := i; j < len(steps); j++ { // temporaries serve the next gradient
@@ -190,13 +190,16 @@ func (c *compiler) product(op *model.Op, s *model.Step, args []grad, w work) gra
 	return c.fresh(s.Aten, shape, shape.Contiguous(), g.dtype, w)
 }
 
-// slices gives every input of a cat its part of the gradient: views.
-func (c *compiler) slices(op *model.Op, made *[8]grad, got *uint16) {
+// slices gives every input of a cat or stack its part of the gradient: views.
+func (c *compiler) slices(op *model.Op, how model.How, made *[8]grad, got *uint16) {
 	g := c.pending[c.g.Outputs(op)[0]]
+	stride := g.stride
+	if how == model.Selects {
+		stride = stride.Remove(int(op.Attr.A))
+	}
 	for k, t := range c.g.Inputs(op) {
 		if op.Needs&(1<<k) != 0 {
-			shape := c.g.Tensors[t].Shape
-			made[k] = c.viewOf(g, shape, g.stride)
+			made[k] = c.viewOf(g, c.g.Tensors[t].Shape, stride)
 			*got |= 1 << k
 		}
 	}

@@ -16,6 +16,8 @@ type decoder struct {
 	parallel bool
 	heads    func(b *Builder, d *decoder, p string, x TensorID) (q, k, v TensorID)
 	rotate   func(b *Builder, q, k, cos, sin TensorID) (TensorID, TensorID)
+	// floatTable: cos and sin stay in fp32 (OLMo 2).
+	floatTable bool
 	// attnDropout and branchDropout: dropout on the output projection inside the attention module (StarCoder 2), or in
 	// the layer on both branches (Phi-3).
 	attnDropout, branchDropout bool
@@ -53,9 +55,7 @@ func (b *Builder) decoder(d decoder) {
 	n, seq, h, v := int64(s.B), int64(s.S), int64(s.H), int64(s.Vocab)
 	ids := b.static("input_ids", Input, I64, Shape(n, seq))
 	labels := b.static("labels", Input, I64, Shape(n, seq))
-	dim := int64(float64(s.HeadDim) * s.Rotary)
-	invFreq := b.static("inv_freq", Buffer, b.dtype, Shape(dim/2))
-	b.static("original_inv_freq", Buffer, b.dtype, Shape(dim/2))
+	invFreq := b.inverseFrequencies()
 
 	b.begin("embedding", None)
 	table := b.weight("model.embed_tokens.weight", v, h)
@@ -70,7 +70,11 @@ func (b *Builder) decoder(d decoder) {
 	pos := b.plain("aten.add", I64, Shape(1, seq), b.plain("aten.arange", I64, Shape(seq)))
 	o := once{masks: b.decoderMasks(pos)}
 	x := b.dropout(embeds, s.Dropout.Embedding)
-	o.cos, o.sin = b.rotaryTable(invFreq, pos, dim, b.t(x).DType)
+	tableType := b.t(x).DType
+	if d.floatTable {
+		tableType = F32
+	}
+	o.cos, o.sin = b.rotaryTable(invFreq, pos, s.rotaryDim(), tableType)
 
 	for i := range s.L {
 		b.begin("layers."+strconv.Itoa(i), i)
@@ -190,15 +194,24 @@ func (b *Builder) decoderAttention(d *decoder, p string, norm OpID, x TensorID, 
 // llamaHeads projects to q [B, a, S, D], k and v [B, kv, S, D], with norms over each head's q and k if the spec asks.
 func (b *Builder) llamaHeads(d *decoder, p string, x TensorID) (q, k, v TensorID) {
 	s := b.spec
-	heads := func(name string, count int, normed bool) TensorID {
-		n := int64(count)
-		y := b.reshape(b.project(p, name, x, int64(s.H), n*int64(s.HeadDim), s.Bias.QKV), int64(s.B), int64(s.S), n, int64(s.HeadDim))
-		if normed {
-			y = d.norm(b, y, p+name[:1]+"_norm", int64(s.HeadDim))
+	heads := func(name string, count int) TensorID {
+		return b.toHeads(b.project(p, name+"_proj", x, int64(s.H), int64(count*s.HeadDim), s.Bias.QKV), count)
+	}
+	normed := func(name string, count int) TensorID {
+		y := heads(name, count)
+		if s.QKNorm {
+			y = d.norm(b, y, p+name+"_norm", int64(s.HeadDim))
 		}
 		return b.transpose(y, 1, 2)
 	}
-	return heads("q_proj", s.Heads, s.QKNorm), heads("k_proj", s.KVHeads, s.QKNorm), heads("v_proj", s.KVHeads, false)
+	q, k = normed("q", s.Heads), normed("k", s.KVHeads)
+	return q, k, b.transpose(heads("v", s.KVHeads), 1, 2)
+}
+
+// toHeads is x seen as [B, S, heads, D].
+func (b *Builder) toHeads(x TensorID, heads int) TensorID {
+	s := b.t(x).Shape
+	return b.reshape(x, s.D[0], s.D[1], int64(heads), int64(b.spec.HeadDim))
 }
 
 // rotateBoth is apply_rotary_pos_emb: its frame and the caller's hold q and k until both are rotated.

@@ -36,6 +36,7 @@ const (
 	OpClone
 	OpToCopy
 	OpCat
+	OpStack
 	OpPad
 	// elementwise
 	OpAdd
@@ -105,7 +106,9 @@ var Table = [kinds]Row{
 	OpClone:  {Aten: "aten.clone", Back: []Step{{Pass, "", D0, [3]Slot{G0}}}},
 	OpToCopy: {Aten: "aten._to_copy", Back: []Step{{Cast, "aten._to_copy", D0, [3]Slot{G0, I0}}}},
 	OpCat:    {Aten: "aten.cat", Back: []Step{{Slices, "aten.slice", D0, [3]Slot{G0}}}},
-	OpPad:    {Aten: "aten.constant_pad_nd", Back: []Step{{Full, "aten.constant_pad_nd", D0, [3]Slot{I0, G0}}}},
+	// stack: a cat along a new dimension; backward selects.
+	OpStack: {Aten: "aten.stack", Back: []Step{{Selects, "aten.select", D0, [3]Slot{G0}}}},
+	OpPad:   {Aten: "aten.constant_pad_nd", Back: []Step{{Full, "aten.constant_pad_nd", D0, [3]Slot{I0, G0}}}},
 
 	OpAdd:       {Aten: "aten.add", Back: []Step{{Pass, "", D0, [3]Slot{G0}}, {Pass, "", D1, [3]Slot{G0}}}},
 	OpAddScalar: {Aten: "aten.add", Back: []Step{{Pass, "", D0, [3]Slot{G0}}}},

@@ -69,6 +69,7 @@ const (
 	MatLeft                // gradient of a in a·b, from grad and b
 	MatRight               // gradient of b in a·b, from grad and a
 	Slices                 // views of the gradient, one an input, along the op's dimension (cat)
+	Selects                // views of the gradient, one an input, without the op's dimension (stack)
 	Joined                 // a new tensor of the outputs' gradients side by side; zeros stand in for absent ones (split)
 )
 
