@@ -94,7 +94,8 @@ func (b *Builder) sdpa(q, k, v TensorID, a attention) TensorID {
 	return o
 }
 
-// dotProduct picks flash for 16-bit inputs without a mask and heads up to 256, else efficient.
+// dotProduct picks flash for 16-bit inputs without a mask and heads up to 256, else efficient. Both refuse a key head
+// for several query heads unless the caller says so (enable_gqa): then it falls back to math.
 // Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp.
 func (b *Builder) dotProduct(q, k, v TensorID, a attention) TensorID {
 	q, k, v = b.lower(q), b.lower(k), b.lower(v)
@@ -105,7 +106,7 @@ func (b *Builder) dotProduct(q, k, v TensorID, a attention) TensorID {
 	d := b.t(q).Shape.At(-1)
 	var o TensorID
 	switch {
-	case b.spec.Attention == "math":
+	case b.spec.Attention == "math" || a.groups == 1 && b.t(k).Shape.D[1] != b.t(q).Shape.D[1]:
 		o = b.mathAttention(q, k, v, mask, a)
 	case mask < 0 && b.t(q).DType.Low() && d == b.t(v).Shape.At(-1) && d <= 256:
 		o = b.flash(q, k, v)

@@ -15,7 +15,7 @@ func (b *Builder) project(prefix, name string, x TensorID, in, out int64, bias b
 	}
 	l := b.spec.Train.LoRA
 	if l == nil || !slices.Contains(l.Targets, name) {
-		return b.linear(x, w, bb)
+		return b.lin(x, w, bb)
 	}
 	dt := F32
 	switch l.DType {
@@ -27,7 +27,7 @@ func (b *Builder) project(prefix, name string, x TensorID, in, out int64, bias b
 	r := int64(l.Rank)
 	wa := b.param(prefix+name+".lora_A.weight", dt, true, Shape(r, in))
 	wb := b.param(prefix+name+".lora_B.weight", dt, true, Shape(out, r))
-	res := b.linear(x, w, bb)
+	res := b.lin(x, w, bb)
 	base := b.t(res).DType
 	y := b.to(x, dt)
 	z := b.dropout(y, l.Dropout)

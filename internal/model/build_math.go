@@ -8,23 +8,26 @@ func (b *Builder) mathAttention(q, k, v, mask TensorID, a attention) TensorID {
 	amp := b.amp
 	b.amp = false
 	low := b.t(q).DType
+	if mask >= 0 && b.t(mask).DType == Bool {
+		mask = b.plain("aten.where", low, b.t(mask).Shape, mask)
+	}
 	if low.Low() {
 		q, k, v = b.to(q, F32), b.to(k, F32), b.to(v, F32)
 	}
 	s, sk := b.t(q).Shape, b.t(k).Shape.D[2]
 	qs := b.mulScalar(q)
-	switch {
-	case mask < 0 && a.causal:
+	if mask < 0 && a.causal {
 		ones := b.plain("aten.ones", Bool, Shape(s.D[2], sk))
 		tril := b.plain("aten.tril", Bool, Shape(s.D[2], sk), ones)
 		mask = b.plain("aten.where", F32, Shape(s.D[2], sk), tril)
-	case mask >= 0 && b.t(mask).DType == Bool:
-		mask = b.plain("aten.where", low, b.t(mask).Shape, mask)
 	}
-	groups := s.D[1] / b.t(k).Shape.D[1]
-	kr, vr := b.repeatKV(k, groups), b.repeatKV(v, groups)
+	kr, vr := k, v
+	if a.groups > 1 { // enable_gqa
+		groups := s.D[1] / b.t(k).Shape.D[1]
+		kr, vr = b.repeatKV(k, groups), b.repeatKV(v, groups)
+	}
 	ks := b.mulScalar(b.transpose(kr, 2, 3))
-	scores := b.bmm4(qs, ks)
+	scores := b.bmm4(qs, b.expandHeads(ks, s.D[1]))
 	b.Live(ks)
 	if mask >= 0 {
 		scores = b.addInPlace(scores, mask)
@@ -33,7 +36,7 @@ func (b *Builder) mathAttention(q, k, v, mask TensorID, a attention) TensorID {
 	b.Live(scores)
 	w = b.dropout(w, a.dropout)
 	weights := b.to(w, low) // the op's second result
-	o := b.to(b.bmm4(w, vr), low)
+	o := b.to(b.bmm4(w, b.expandHeads(vr, s.D[1])), low)
 	b.Live(q, k, v, qs, kr, vr, w, weights, mask)
 	b.amp = amp
 	return o

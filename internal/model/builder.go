@@ -14,18 +14,22 @@ type Builder struct {
 	casts map[ParamID]TensorID
 	// weights are the attention weights that eager attention returned in the current layer, or None.
 	weights TensorID
+	// lin is what a linear layer runs: F.linear, unless the class writes its own.
+	lin func(x, w, bias TensorID) TensorID
 }
 
 func newBuilder(s *Spec) *Builder {
 	low, amp := s.Precision.Autocast()
 	n := s.L*100 + 200
-	return &Builder{
+	b := &Builder{
 		g: &Graph{
 			Spec: s, Chain: true, Loss: None,
 			Tensors: make([]Tensor, 0, n*3/2), Storages: make([]Storage, 0, n), Ops: make([]Op, 0, n), args: make([]TensorID, 0, 4*n),
 		},
 		spec: s, dtype: s.Precision.Weights(), low: low, amp: amp, casts: map[ParamID]TensorID{}, weights: None,
 	}
+	b.lin = b.linear
+	return b
 }
 
 // begin starts a block; its ops are those emitted until the next one.

@@ -53,7 +53,7 @@ func fillSizes(s *Spec, c *class, given func(string) bool) {
 	absent := func(key string) bool { return !given(key) }
 	if absent("kv_heads") {
 		s.KVHeads = s.Heads
-		if c.arch == "falcon" { // multi_query
+		if c.arch == "falcon" && !s.NewDecoder { // multi_query
 			s.KVHeads = 1
 		}
 	}

@@ -233,7 +233,7 @@ func (c *hfConfig) derive(s *Spec, cl *class) {
 			s.LayerTypes = alternate(s.L)
 		}
 	case "falcon":
-		c.falconHeads(s)
+		c.falcon(s)
 	case "opt":
 		if v := c.get("do_layer_norm_before"); v != nil && v.Value == "false" {
 			s.NormOrder = "post"
@@ -290,9 +290,21 @@ func (c *hfConfig) qwenWindow(s *Spec, cl *class) {
 	}
 }
 
-// falconHeads: the 7B block has one key/value head with multi_query, else one a query head; num_kv_heads counts in the
-// new decoder architecture only.
-func (c *hfConfig) falconHeads(s *Spec) {
+// falcon: the 7B block has one key/value head with multi_query, else one a query head; num_kv_heads counts in the new
+// decoder architecture only. Positions are rotary unless alibi is set.
+func (c *hfConfig) falcon(s *Spec) {
+	if v := c.get("alibi"); v != nil && v.Value == "true" {
+		s.Positions = "alibi"
+		c.spec["positions"] = v
+	}
+	if s.NewDecoder {
+		s.KVHeads = s.Heads
+		if v := c.get("num_kv_heads"); v != nil {
+			c.spec["kv_heads"] = v
+			c.value(s, fieldOf("kv_heads"), v)
+		}
+		return
+	}
 	s.KVHeads = 1
 	if v := c.get("multi_query"); v != nil && v.Value == "false" {
 		s.KVHeads = s.Heads

@@ -261,10 +261,10 @@ var classes = []class{
 		},
 		keys: concat(sizeKeys[:4], sizeKeys[6:], tiedKey, []hfKey{
 			{"n_embed", "H"}, {"ffn_hidden_size", "ffn"}, {"activation", "activation"}, {"bias", "bias.qkv bias.out bias.mlp"},
-			{"parallel_attn", "parallel_residual"}, {"attention_dropout", "dropout.attention"}, {"hidden_dropout", "dropout.residual"},
+			{"parallel_attn", "parallel_residual"}, {"new_decoder_architecture", "new_decoder"}, {"attention_dropout", "dropout.attention"}, {"hidden_dropout", "dropout.residual"},
 		}),
-		only:   concat(fullRotary, []hfOnly{{"alibi", "false"}, {"new_decoder_architecture", "false"}, {"apply_residual_connection_post_layernorm", "false"}}),
-		varies: []string{"kv_heads"},
+		only:   concat(fullRotary, []hfOnly{{"num_ln_in_parallel_attn", "2"}, {"apply_residual_connection_post_layernorm", "false"}}),
+		varies: []string{"kv_heads", "positions"},
 	},
 	{
 		arch: "bloom", heads: []string{"BloomForCausalLM"}, eager: true,
@@ -292,7 +292,7 @@ var classes = []class{
 			L: 40, H: 8192, Heads: 64, FFN: 22528, Vocab: 256000, MaxS: 8192, Norm: "layernorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, Tied: true, ParallelResidual: true, LogitScale: true,
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias), only: concat(fullRotary, []hfOnly{{"use_qk_norm", "false"}}),
+		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, []hfKey{{"use_qk_norm", "qk_norm"}}), only: fullRotary,
 	},
 	{
 		arch: "t5", heads: []string{"T5ForConditionalGeneration", "T5WithLMHeadModel"}, eager: true,

@@ -124,7 +124,7 @@ func countParameters(s *Spec) int64 {
 	case "phi", "cohere":
 		norms = 1
 	case "falcon":
-		if s.ParallelResidual {
+		if s.ParallelResidual && !s.NewDecoder {
 			norms = 1
 		}
 	case "gemma2":

@@ -114,6 +114,13 @@ func TestLoadHFReads(t *testing.T) {
 		{"OPT's projection of the same width", `{"model_type":"opt","word_embed_proj_dim":768}`, func(s *Spec) bool { return s.EmbedDim == 0 && s.NormOrder == "pre" }},
 		{"Falcon-RW heads", `{"model_type":"falcon","multi_query":false}`, func(s *Spec) bool { return s.KVHeads == 71 }},
 		{"Falcon-7B", `{"model_type":"falcon","num_kv_heads":71,"multi_query":true,"new_decoder_architecture":false}`, func(s *Spec) bool { return s.KVHeads == 1 && s.ParallelResidual && s.FFN == 18176 }},
+		{"Falcon-40B", `{"model_type":"falcon","new_decoder_architecture":true,"num_attention_heads":128,"hidden_size":8192,"num_kv_heads":8}`, func(s *Spec) bool {
+			return s.NewDecoder && s.KVHeads == 8 && s.FFN == 32768
+		}},
+		{"new decoder without num_kv_heads", `{"model_type":"falcon","new_decoder_architecture":true}`, func(s *Spec) bool { return s.KVHeads == 71 }},
+		{"Falcon-RW", `{"model_type":"falcon","alibi":true,"multi_query":false,"parallel_attn":false,"bias":true}`, func(s *Spec) bool {
+			return s.Positions == "alibi" && s.KVHeads == 71 && !s.ParallelResidual && s.Bias.QKV
+		}},
 		{"BLOOM's n_embed", `{"model_type":"bloom","n_embed":1024,"n_layer":24,"num_attention_heads":16}`, func(s *Spec) bool {
 			return s.H == 1024 && s.L == 24 && s.Heads == 16 && s.FFN == 4096 && s.Attention == "eager"
 		}},
@@ -155,8 +162,7 @@ func TestLoadHFRefuses(t *testing.T) {
 		{"quantized", `{"model_type": "llama", "quantization_config": {"bits": 4}}`, `1:48: quantization_config: quantized weights are not modelled: only fp32, bf16 and fp16 are`},
 		{"upcast", "{\"model_type\": \"gpt2\",\n \"reorder_and_upcast_attn\": true}", `2:29: gpt2 with reorder_and_upcast_attn: true is not modelled: only false is`},
 		{"decoder BERT", `{"model_type": "bert", "is_decoder": true}`, `1:38: bert with is_decoder: true is not modelled: only false is`},
-		{"alibi Falcon", `{"model_type": "falcon", "alibi": true}`, `1:35: falcon with alibi: true is not modelled: only false is`},
-		{"Falcon-40B", `{"model_type": "falcon", "new_decoder_architecture": true}`, `1:54: falcon with new_decoder_architecture: true is not modelled: only false is`},
+		{"Falcon's norms", `{"model_type": "falcon", "num_ln_in_parallel_attn": 1}`, `1:53: falcon with num_ln_in_parallel_attn: 1 is not modelled: only 2 is`},
 		{"Phi's norm", `{"model_type": "phi", "qk_layernorm": true}`, `1:39: phi with qk_layernorm: true is not modelled: only false is`},
 		{"layer drop", `{"model_type": "opt", "layerdrop": 0.1}`, `1:36: opt with layerdrop: 0.1 is not modelled: only 0 is`},
 		{"partial rotary Llama", `{"model_type": "llama", "partial_rotary_factor": 0.5}`, `1:50: llama with partial_rotary_factor: 0.5 is not modelled: only 1 is`},

@@ -67,6 +67,7 @@ var fields = []field{
 	{key: "dropout.mlp", ptr: func(s *Spec) any { return &s.Dropout.MLP }},
 	{key: "tied", ptr: func(s *Spec) any { return &s.Tied }},
 	{key: "parallel_residual", ptr: func(s *Spec) any { return &s.ParallelResidual }},
+	{key: "new_decoder", ptr: func(s *Spec) any { return &s.NewDecoder }},
 	{key: "sliding_window", ptr: func(s *Spec) any { return &s.SlidingWindow }},
 	{key: "layer_types", ptr: func(s *Spec) any { return &s.LayerTypes }, enum: []string{"full_attention", "sliding_attention"}},
 	{key: "logit_softcap", ptr: func(s *Spec) any { return &s.LogitSoftcap }},

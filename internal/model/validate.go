@@ -32,6 +32,9 @@ func (s *Spec) problems() []problem {
 	if s.KVHeads > 0 && s.Heads%s.KVHeads != 0 {
 		add("kv_heads", "kv_heads %d does not divide heads %d", s.KVHeads, s.Heads)
 	}
+	if s.Arch == "falcon" && !s.NewDecoder && s.KVHeads != 1 && s.KVHeads != s.Heads {
+		add("kv_heads", "kv_heads %d: without new_decoder, Falcon has 1 or as many as heads", s.KVHeads)
+	}
 	if s.L > maxLayers {
 		add("L", "L %d is above %d layers", s.L, maxLayers)
 	}

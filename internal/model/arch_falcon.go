@@ -1,0 +1,237 @@
+package model
+
+import "strconv"
+
+// falcon is FalconForCausalLM: 7B (one key/value head, parallel), 40B (the new decoder architecture: groups of heads,
+// two norms in parallel) and RW (alibi, sequential). Its attention sublayer calls no attention function by name, so a
+// layer has no core to wrap. Source: transformers/models/falcon/modeling_falcon.py.
+func (b *Builder) falcon() {
+	s := b.spec
+	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
+	b.lin = b.matmulLinear
+	ids := b.static("input_ids", Input, I64, Shape(n, seq))
+	labels := b.static("labels", Input, I64, Shape(n, seq))
+	invFreq := b.inverseFrequencies()
+
+	b.begin("embedding", None)
+	table := b.weight("transformer.word_embeddings.weight", int64(s.Vocab), h)
+	x := b.inputRequiresGrad(b.embedding(table, ids))
+	embedded := x
+	alibi := TensorID(None)
+	if s.Positions == "alibi" {
+		alibi = b.alibi(ids)
+	}
+	pos := b.plain("aten.add", I64, Shape(1, seq), b.plain("aten.arange", I64, Shape(seq)))
+	mask := b.falconMask(pos, alibi)
+	cos, sin := b.rotaryTable(invFreq, pos, s.rotaryDim(), b.t(x).DType)
+
+	weights := TensorID(None)
+	for i := range s.L {
+		b.begin("layers."+strconv.Itoa(i), i)
+		var w TensorID
+		x, w = b.falconLayer("transformer.h."+strconv.Itoa(i)+".", x, cos, sin, mask, alibi)
+		b.Live(weights) // the tuple that the layer before returned
+		weights = w
+	}
+
+	b.begin("head", None)
+	y := b.norm(x, "transformer.ln_f", h)
+	b.Live(x, embedded, pos, cos, sin, mask, alibi, weights)
+	b.lmHead(y, table, "lm_head", labels)
+}
+
+// matmulLinear is x @ w.T, and + bias as an op of its own; autocast casts the transposed weight for each use.
+func (b *Builder) matmulLinear(x, w, bias TensorID) TensorID {
+	wt := b.transpose(w, 0, 1)
+	lx, lw := b.lower(x), b.lower(wt)
+	s := b.t(lx).Shape
+	out := s.With(-1, b.t(lw).Shape.D[1])
+	o := b.matmulRows(lx, lw, s.Count()/s.At(-1))
+	o = b.view(OpUnsafeView, Attr{}, o, out, out.Contiguous())
+	b.Live(lx, lw)
+	if bias < 0 {
+		return o
+	}
+	sum := b.add(o, bias)
+	b.Live(o)
+	return sum
+}
+
+// alibi is one slope a head times the tokens' positions, [B·a, 1, S], made in bf16.
+func (b *Builder) alibi(ids TensorID) TensorID {
+	n, a, s := int64(b.spec.B), int64(b.spec.Heads), int64(b.spec.S)
+	ones := b.plain("aten.ones", I64, Shape(n, s), ids)
+	at := b.plain("aten.mul", I64, Shape(n, 1, s), b.plain("aten.cumsum", I64, Shape(n, s), ones))
+	t := b.plain("aten.mul", BF16, Shape(n*a, 1, s), at)
+	out := b.to(t, b.actDType())
+	b.Live(ones, at)
+	return out
+}
+
+// falconMask is boolean for SDPA, additive for eager attention; with alibi it is additive and holds alibi too, a head.
+func (b *Builder) falconMask(positions, alibi TensorID) TensorID {
+	n, a, s := int64(b.spec.B), int64(b.spec.Heads), int64(b.spec.S)
+	all := b.plain("aten.le", Bool, Shape(s, s), positions)
+	ok := b.plain("aten.bitwise_and", Bool, Shape(s, s), b.plain("aten.bitwise_and", Bool, Shape(s, s), all))
+	ok = b.expand(b.reshape(ok, 1, 1, s, s), n, 1, s, s)
+	if alibi < 0 && b.spec.Attention != "eager" {
+		return ok
+	}
+	mask := b.plain("aten.where", b.actDType(), Shape(n, 1, s, s), ok)
+	if alibi < 0 {
+		return mask
+	}
+	bias := b.plain("aten.div", b.actDType(), Shape(n, a, 1, s), alibi)
+	hidden := b.plain("aten.lt", Bool, Shape(n, 1, s, s), mask)
+	both := b.plain("aten.masked_fill", b.actDType(), Shape(n, a, s, s), bias, hidden)
+	b.Live(mask)
+	return both
+}
+
+func (b *Builder) falconLayer(p string, x, cos, sin, mask, alibi TensorID) (out, weights TensorID) {
+	s := b.spec
+	h := int64(s.H)
+	first := b.next()
+	residual := x
+	var y, z TensorID
+	if s.NewDecoder {
+		y = b.norm(x, p+"ln_attn", h)
+		z = b.norm(x, p+"ln_mlp", h)
+	} else {
+		y = b.norm(x, p+"input_layernorm", h)
+		z = y
+	}
+	parallel := s.NewDecoder || s.ParallelResidual
+	a := b.falconAttention(p+"self_attention.", first, y, cos, sin, mask, alibi)
+	norm2 := OpID(None)
+	if !parallel {
+		residual = b.dropoutAdd(a, x, s.Dropout.Attention)
+		norm2 = b.next()
+		z = b.norm(residual, p+"post_attention_layernorm", h)
+	}
+	m := b.mlp(p+"mlp.", "dense_h_to_4h", "dense_4h_to_h", norm2, z)
+	if parallel {
+		m = b.addInPlace(m, a)
+	}
+	out = b.dropoutAdd(m, residual, s.Dropout.Residual)
+	b.Live(x, y, z, a, m, residual)
+	weights = b.weights
+	b.endLayer(first)
+	return out, weights
+}
+
+// dropoutAdd is residual + dropout(x).
+func (b *Builder) dropoutAdd(x, residual TensorID, p float64) TensorID {
+	d := b.dropout(x, p)
+	out := b.add(residual, d)
+	b.Live(x, residual, d)
+	return out
+}
+
+// falconHeads gives q [B, a, S, D] and k and v, which have one head where queries share one, else as many as q.
+func (b *Builder) falconHeads(p string, x TensorID) (fused, q, k, v TensorID) {
+	s := b.spec
+	n, seq, h, a, kv, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.KVHeads), int64(s.HeadDim)
+	fused = b.project(p, "query_key_value", x, h, (a+2*kv)*d, s.Bias.QKV)
+	switch {
+	case s.NewDecoder:
+		g := a / kv
+		qkv := b.reshape(fused, n, seq, kv, g+2, d)
+		q = b.slice(qkv, 3, 0, g)
+		k0, v0 := b.indexed(qkv, 3), b.indexed(qkv, 3)
+		q = b.reshape(q, n, seq, a, d)
+		k = b.reshape(b.expand(k0, n, seq, kv, g, d), n, seq, a, d)
+		v = b.reshape(b.expand(v0, n, seq, kv, g, d), n, seq, a, d)
+		b.Live(k0, v0)
+		kv = a
+	case kv == 1 && a > 1:
+		qkv := b.reshape(fused, n, seq, a+2, d)
+		q = b.slice(qkv, 2, 0, a)
+		k, v = b.indexed(qkv, 2), b.indexed(qkv, 2)
+	default:
+		qkv := b.reshape(fused, n, seq, a, 3, d)
+		q, k, v = b.pick(qkv, 3), b.pick(qkv, 3), b.pick(qkv, 3)
+	}
+	q = b.reshape(b.transpose(q, 1, 2), n, a, seq, d)
+	k = b.reshape(b.transpose(k, 1, 2), n, kv, seq, d)
+	v = b.reshape(b.transpose(v, 1, 2), n, kv, seq, d)
+	return fused, q, k, v
+}
+
+// indexed is x[..., [i], …]: one index of dimension i, copied by a list of indices.
+func (b *Builder) indexed(x TensorID, i int) TensorID {
+	v := *b.t(x)
+	b.emit(OpIndex, Attr{}, x)
+	return b.fresh(v.DType, v.Shape.With(i, 1), Dims{})
+}
+
+func (b *Builder) falconAttention(p string, norm OpID, x, cos, sin, mask, alibi TensorID) TensorID {
+	s := b.spec
+	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
+	first := b.next()
+	fused, q, k, v := b.falconHeads(p, x)
+	if !s.NewDecoder {
+		b.span("norm1", norm)
+	}
+	if alibi < 0 {
+		q0, k0 := q, k
+		q = b.rotate(q0, cos, sin)
+		k = b.rotate(k0, cos, sin)
+		b.Live(q0, k0)
+	}
+	var o TensorID
+	var held []TensorID
+	switch {
+	case s.Attention != "eager":
+		o = b.dotProduct(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, groups: 1})
+	case alibi < 0:
+		o = b.falconEager(q, k, v, mask, b.t(x).DType)
+	default:
+		o, held = b.falconAlibi(q, k, v, mask, alibi, b.t(x).DType)
+	}
+	o = b.reshape(b.transpose(b.reshape(o, n, a, seq, d), 1, 2), n, seq, h)
+	out := b.project(p, "dense", o, h, h, s.Bias.Out)
+	b.Live(x, fused, q, k, v, o, b.weights)
+	b.Live(held...)
+	b.span("attn", first)
+	return out
+}
+
+// falconEager is softmax((q·kᵀ)/√d + mask, dtype)·v, without dropout.
+func (b *Builder) falconEager(q, k, v, mask TensorID, dt DType) TensorID {
+	a := b.t(q).Shape.D[1]
+	scores := b.inPlace(OpDivScalar, b.matmul(q, b.expandHeads(b.transpose(k, 2, 3), a)))
+	sum := b.add(scores, mask)
+	probs := b.softmaxIn(sum, dt)
+	b.Live(scores, sum)
+	b.weights = probs
+	return b.matmul(probs, b.expandHeads(v, a))
+}
+
+// falconAlibi adds alibi in fp32 before the scale, and drops out. It gives its locals too.
+func (b *Builder) falconAlibi(q, k, v, mask, alibi TensorID, dt DType) (TensorID, []TensorID) {
+	s := b.spec
+	product := b.matmul(q, b.transpose(k, 2, 3))
+	scores := b.to(product, F32)
+	logits := b.inPlace(OpMulScalar, b.add(scores, b.reshape(alibi, int64(s.B), int64(s.Heads), 1, int64(s.S))))
+	sum := b.add(logits, mask)
+	soft := b.softmaxIn(sum, dt)
+	b.Live(sum)
+	probs := b.dropout(soft, s.Dropout.Attention)
+	b.Live(soft)
+	b.weights = probs
+	return b.matmul(probs, v), []TensorID{product, scores, logits}
+}
+
+// expandHeads is how torch.matmul sees an operand with one head where the other has a.
+func (b *Builder) expandHeads(x TensorID, a int64) TensorID {
+	s := b.t(x).Shape
+	return b.expand(b.lower(x), s.D[0], a, s.D[2], s.D[3])
+}
+
+// inPlace is an elementwise op that writes over its input and saves nothing.
+func (b *Builder) inPlace(k Kind, x TensorID) TensorID {
+	v := *b.t(x)
+	b.emit(k, Attr{}, x)
+	return b.output(v)
+}
