@@ -60,9 +60,9 @@ func (m *prices) walk(c *chain, best []*edge, from []int) float64 {
 }
 
 // dualSearch looks for prices with a high bound: first one price for the last row only, by bisection on the sign of
-// that row's slack, then a price for every row by subgradient steps (Polyak's step length towards upper). It returns
+// that row's slack, then a price for every row by subgradient steps. upper is the time of a known plan. It returns
 // the best prices found followed by a few near ones, which bound labels in the middle of the chain better.
-func dualSearch(c *chain, upper int64, steps int) (all []*prices, best float64) {
+func dualSearch(c *chain, upper int64) (all []*prices, best float64) {
 	n := len(c.out) // positions 0…n; rows 0…n−1
 	s := &subgradient{c: c, edges: make([]*edge, n+1), from: make([]int, n+1), back: make([]float64, n), front: make([]float64, n)}
 	lambda := s.lastRowPrice()
@@ -70,6 +70,10 @@ func dualSearch(c *chain, upper int64, steps int) (all []*prices, best float64) 
 		all = append(all, s.lastRowOnly(lambda*f))
 	}
 	head, bound := all[0], all[0].prefix[n]
+	steps := singleSteps
+	if !c.single {
+		steps = vectorSteps
+	}
 	refined, better := s.climb(head, bound, float64(upper), steps)
 	if better > bound {
 		all = append([]*prices{refined}, all...)
@@ -77,6 +81,12 @@ func dualSearch(c *chain, upper int64, steps int) (all []*prices, best float64) 
 	}
 	return all, bound
 }
+
+// Steps of dualSearch. With one kind of row the first price is nearly right; with more, prices move between them.
+const (
+	singleSteps = 120
+	vectorSteps = 600
+)
 
 // subgradient holds the buffers of dualSearch.
 type subgradient struct {
@@ -152,57 +162,75 @@ func (s *subgradient) slack() {
 	}
 }
 
-// climb makes projected subgradient steps from start and returns the prices with the highest bound seen.
+// climb raises the bound by the volume algorithm (Barahona and Anbil 2000): steps from the best prices found so far
+// along a moving average of the rows' slacks, which tends to the slacks of a fractional optimal plan. The step length
+// is Polyak's, towards upper.
 func (s *subgradient) climb(start *prices, bound, upper float64, steps int) (*prices, float64) {
 	n := len(s.c.out)
-	row, rowFwd := make([]float64, n), make([]float64, n) // prices per row
-	for i := range n {
-		row[i] = start.bwd[i] - start.bwd[i+1]
+	rows := 2 * n // backward rows, then forward rows
+	if start.fwd == nil {
+		rows = n
+	}
+	center, trial, average := make([]float64, rows), make([]float64, rows), make([]float64, rows)
+	slack := func(i int) float64 {
+		if i < n {
+			return s.back[i]
+		}
+		return s.front[i-n]
+	}
+	start.walk(s.c, s.edges, s.from)
+	s.slack()
+	for i := range rows {
+		average[i] = slack(i)
+		if i < n {
+			center[i] = start.bwd[i] - start.bwd[i+1]
+		} else {
+			center[i] = start.fwd[i-n] - start.fwd[i-n+1]
+		}
 	}
 	best, now := start, s.fresh()
-	theta, stale := 1.0, 0
-	for range steps {
-		var w, f float64
+	factor, mix, stale := 0.5, 0.2, 0
+	for k := range steps {
+		var norm float64
+		for i := range rows {
+			if center[i] > 0 || average[i] > 0 {
+				norm += average[i] * average[i]
+			}
+		}
+		if norm == 0 || upper-bound < 1e-3 || factor < 1e-5 {
+			break
+		}
+		length := factor * (upper - bound) / norm
+		for i := range rows {
+			trial[i] = max(0, center[i]+length*average[i])
+		}
+		var w, v float64
 		for i := n - 1; i >= 0; i-- {
-			w += row[i]
+			w += trial[i]
 			now.bwd[i] = w
 			if now.fwd != nil {
-				f += rowFwd[i]
-				now.fwd[i] = f
+				v += trial[n+i]
+				now.fwd[i] = v
 			}
 		}
-		v := now.walk(s.c, s.edges, s.from)
-		if v > bound {
-			if v > bound+1e-4*(upper-bound) {
-				stale = 0
-			}
-			bound = v
-			best, now = now, s.fresh()
-		} else if stale++; stale > 8 {
-			theta, stale = theta/2, 0
-		}
-		if upper-bound < 1e-3 || theta < 1e-4 {
-			break
-		}
+		value := now.walk(s.c, s.edges, s.from)
 		s.slack()
-		var norm float64
-		for i := range n {
-			if row[i] > 0 || s.back[i] > 0 {
-				norm += s.back[i] * s.back[i]
-			}
-			if now.fwd != nil && (rowFwd[i] > 0 || s.front[i] > 0) {
-				norm += s.front[i] * s.front[i]
-			}
+		for i := range rows {
+			average[i] += mix * (slack(i) - average[i])
 		}
-		if norm == 0 {
-			break
-		}
-		step := theta * (upper - v) / norm
-		for i := range n {
-			row[i] = max(0, row[i]+step*s.back[i])
-			if now.fwd != nil {
-				rowFwd[i] = max(0, rowFwd[i]+step*s.front[i])
+		switch stale++; {
+		case value > bound:
+			if value > bound+1e-3*(upper-bound) {
+				factor, stale = min(2, factor*1.2), 0
 			}
+			bound = value
+			best, now = now, s.fresh()
+			copy(center, trial)
+		case stale > 8:
+			factor, stale = factor*0.7, 0
+		}
+		if k%40 == 39 {
+			mix = max(0.02, mix*0.7)
 		}
 	}
 	return best, bound

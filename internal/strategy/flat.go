@@ -160,7 +160,7 @@ func deepen(p *Problem, c *chain, least *Solution, cap int64, run func([]*prices
 	if least.Time <= cap {
 		best, known = least, least.Time
 	}
-	prices, _ := dualSearch(c, min(known, least.Time), dualSteps)
+	prices, _ := dualSearch(c, min(known, least.Time))
 	dual := c.dual(prices[0])
 	improve := func(found *Solution) {
 		if found != nil && (best == nil || found.Time < best.Time || (found.Time == best.Time && found.Peak <= best.Peak)) {
@@ -203,12 +203,8 @@ func deepen(p *Problem, c *chain, least *Solution, cap int64, run func([]*prices
 	return best, nil
 }
 
-const (
-	// beamWidth is the number of labels a block that the search for a first plan keeps.
-	beamWidth = 32
-	// dualSteps is the number of subgradient steps.
-	dualSteps = 120
-)
+// beamWidth is the number of labels a block that the search for a first plan keeps.
+const beamWidth = 32
 
 // withDual copies a solution that is known to fit and attaches what is proved about it.
 func withDual(s *Solution, d Dual) *Solution {
