@@ -22,6 +22,10 @@ func (c *compiler) apply(op *model.Op, made *[8]grad, got *uint16) {
 		if s == nil {
 			continue
 		}
+		if s.How == model.Release {
+			c.dropTemp(s.Out.Temp())
+			continue
+		}
 		r := c.step(op, s)
 		if k := s.Out.Temp(); k >= 0 {
 			c.dropTemp(k)

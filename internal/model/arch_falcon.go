@@ -19,7 +19,7 @@ func (b *Builder) falcon() {
 	embedded := x
 	alibi := TensorID(None)
 	if s.Positions == "alibi" {
-		alibi = b.alibi(ids)
+		alibi = b.alibi(b.plain("aten.ones", I64, Shape(n, seq)), BF16)
 	}
 	pos := b.plain("aten.add", I64, Shape(1, seq), b.plain("aten.arange", I64, Shape(seq)))
 	mask := b.falconMask(pos, alibi)
@@ -57,13 +57,12 @@ func (b *Builder) matmulLinear(x, w, bias TensorID) TensorID {
 	return sum
 }
 
-// alibi is one slope a head times the tokens' positions, [B·a, 1, S], made in bf16.
-func (b *Builder) alibi(ids TensorID) TensorID {
+// alibi is one slope a head times the tokens' positions, which are counted in the padding mask: [B·a, 1, S], made in dt.
+func (b *Builder) alibi(ones TensorID, dt DType) TensorID {
 	n, a, s := int64(b.spec.B), int64(b.spec.Heads), int64(b.spec.S)
-	ones := b.plain("aten.ones", I64, Shape(n, s), ids)
-	at := b.plain("aten.mul", I64, Shape(n, 1, s), b.plain("aten.cumsum", I64, Shape(n, s), ones))
-	t := b.plain("aten.mul", BF16, Shape(n*a, 1, s), at)
-	out := b.to(t, b.actDType())
+	count := b.t(ones).DType
+	at := b.plain("aten.mul", count, Shape(n, 1, s), b.plain("aten.cumsum", count, Shape(n, s), ones))
+	out := b.to(b.plain("aten.mul", dt, Shape(n*a, 1, s), at), b.actDType())
 	b.Live(ones, at)
 	return out
 }

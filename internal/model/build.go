@@ -18,6 +18,7 @@ func init() {
 		"opt":        (*Builder).opt,
 		"phi":        (*Builder).phi,
 		"falcon":     (*Builder).falcon,
+		"bloom":      (*Builder).bloom,
 		"llama":      (*Builder).llama,
 		"mistral":    (*Builder).llama,
 		"qwen2":      (*Builder).llama,

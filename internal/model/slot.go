@@ -55,6 +55,7 @@ type How uint8
 // The instruction set of backward formulas.
 const (
 	Pass        How = iota // the incoming gradient itself: no kernel, no bytes
+	Release                // let the temporary go that Out names
 	Elementwise            // a new tensor over the arguments; layout by TensorIterator; dtype promoted
 	Full                   // a new contiguous tensor like the first argument, dtype of the second if given
 	Like                   // a new tensor like the first argument, its strides kept (empty_like)

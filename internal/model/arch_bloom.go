@@ -1,0 +1,118 @@
+package model
+
+import "strconv"
+
+// bloom is BloomForCausalLM, whose attention is its own (baddbmm onto alibi) and whose GELU is an autograd function.
+// Source: transformers/models/bloom/modeling_bloom.py.
+func (b *Builder) bloom() {
+	s := b.spec
+	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
+	ids := b.static("input_ids", Input, I64, Shape(n, seq))
+	labels := b.static("labels", Input, I64, Shape(n, seq))
+
+	b.begin("embedding", None)
+	table := b.weight("transformer.word_embeddings.weight", int64(s.Vocab), h)
+	embedded := b.inputRequiresGrad(b.embedding(table, ids))
+	x := b.norm(embedded, "transformer.word_embeddings_layernorm", h)
+	ones := b.plain("aten.ones", F32, Shape(n, seq))
+	alibi := b.alibi(ones, F32)
+	mask := b.paddedCausalMask(ones)
+
+	weights := TensorID(None)
+	for i := range s.L {
+		b.begin("layers."+strconv.Itoa(i), i)
+		var w TensorID
+		x, w = b.bloomLayer("transformer.h."+strconv.Itoa(i)+".", x, mask, alibi)
+		b.Live(weights) // the tuple that the layer before returned
+		weights = w
+	}
+
+	b.begin("head", None)
+	y := b.norm(x, "transformer.ln_f", h)
+	b.Live(x, embedded, ones, mask, alibi, weights)
+	b.lmHead(y, table, "lm_head", labels)
+}
+
+func (b *Builder) bloomLayer(p string, x, mask, alibi TensorID) (out, weights TensorID) {
+	h := int64(b.spec.H)
+	first := b.next()
+	y := b.norm(x, p+"input_layernorm", h)
+	a := b.bloomAttention(p+"self_attention.", first, y, x, mask, alibi)
+	b.Live(y)
+	norm2 := b.next()
+	y = b.norm(a, p+"post_attention_layernorm", h)
+	out = b.bloomMLP(p+"mlp.", norm2, y, a)
+	b.Live(x, a, y)
+	weights = b.weights
+	b.endLayer(first)
+	return out, weights
+}
+
+func (b *Builder) bloomAttention(p string, norm OpID, x, residual, mask, alibi TensorID) TensorID {
+	s := b.spec
+	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
+	first := b.next()
+	fused := b.project(p, "query_key_value", x, h, 3*h, s.Bias.QKV)
+	b.span("norm1", norm)
+	qkv := b.reshape(fused, n, seq, a, 3, d)
+	var parts [3]TensorID
+	for i := range parts {
+		parts[i] = b.transpose(b.pick(qkv, 3), 1, 2)
+	}
+	q := b.reshape(parts[0], n*a, seq, d)
+	k := b.transpose(b.reshape(parts[1], n*a, seq, d), 1, 2)
+	v := b.reshape(parts[2], n*a, seq, d)
+
+	scores := b.baddbmm(alibi, q, k)
+	masked := b.add(b.reshape(scores, n, a, seq, seq), mask)
+	soft := b.to(b.softmaxIn(masked, F32), b.t(q).DType)
+	probs := b.dropout(soft, s.Dropout.Attention)
+	b.Live(soft)
+	b.weights = probs
+	pl, vl := b.lower(b.reshape(probs, n*a, seq, seq)), b.lower(v)
+	o := b.bmm(pl, vl)
+	b.Live(pl, vl)
+	o = b.reshape(b.transpose(b.reshape(o, n, a, seq, d), 1, 2), n, seq, h)
+	out := b.dropoutAdd(b.project(p, "dense", o, h, h, s.Bias.Out), residual, s.Dropout.Residual)
+	b.Live(x, fused, q, k, v, scores, masked, probs, o)
+	b.span("attn", first)
+	return out
+}
+
+// baddbmm is c + a·b scaled, in autocast's 16-bit list.
+func (b *Builder) baddbmm(c, x, y TensorID) TensorID {
+	lc, lx, ly := b.lower(c), b.lower(x), b.lower(y)
+	sx, sy, dt := b.t(lx).Shape, b.t(ly).Shape, b.t(lx).DType
+	b.emit(OpBAddBMM, Attr{}, lc, lx, ly)
+	return b.fresh(dt, Shape(sx.D[0], sx.D[1], sy.D[2]), Dims{})
+}
+
+func (b *Builder) bloomMLP(p string, norm OpID, x, residual TensorID) TensorID {
+	s := b.spec
+	h, f := int64(s.H), int64(s.FFN)
+	first := b.next()
+	up := b.project(p, "dense_h_to_4h", x, h, f, s.Bias.MLP)
+	b.span("norm2", norm)
+	act := b.next()
+	g := b.bloomGelu(up)
+	down := b.project(p, "dense_4h_to_h", g, f, h, s.Bias.MLP)
+	b.span("act", act)
+	out := b.dropoutAdd(down, residual, s.Dropout.Residual)
+	b.Live(x, g)
+	b.span("mlp", first)
+	return out
+}
+
+// bloomGelu is x * 0.5 * (1.0 + tanh(0.79788456 * x * (1 + 0.044715 * x * x))) inside an autograd function, which
+// saves x alone.
+func (b *Builder) bloomGelu(x TensorID) TensorID {
+	v := *b.t(x)
+	plain := func(name string, ins ...TensorID) TensorID { return b.plain(name, v.DType, v.Shape, ins...) }
+	half := plain("aten.mul", x)
+	scaled := plain("aten.mul", x)
+	square := plain("aten.mul", plain("aten.mul", x), x)
+	inner := plain("aten.mul", scaled, plain("aten.add", square))
+	one := plain("aten.add", plain("aten.tanh", inner))
+	b.emit(OpBloomGelu, Attr{}, x, half, one)
+	return b.fresh(v.DType, v.Shape, Dims{})
+}
