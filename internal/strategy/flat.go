@@ -178,7 +178,7 @@ func deepen(p *Problem, c *chain, least *Solution, cap int64, run func([]*prices
 		return stop(err)
 	}
 	improve(found)
-	for step := max(1, dual.Bound/50000); ; step *= 4 {
+	for step := max(1, dual.Bound/50000); ; step *= 8 {
 		upper := known
 		if dual.Bound < known-step {
 			upper = dual.Bound + step

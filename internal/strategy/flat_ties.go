@@ -10,7 +10,7 @@ import (
 
 // tieEffort bounds the partial plans that fewestChanges looks at. Chains of different blocks have few ties and stay
 // far below it; where it is reached, the plan with sorted runs stands.
-const tieEffort = 20000
+const tieEffort = 8000
 
 // prefixLabel is the beginning of a plan as fast as the best one: what its steps keep and have held, in bytes, the top of
 // their rows, their time in nanoseconds, the changes of option so far, and the option of the last step.
