@@ -187,6 +187,19 @@ func BenchmarkRotor(b *testing.B) {
 				exact = s.Time
 			}
 		})
+		b.Run(fmt.Sprintf("layers=%d/rounded-to-1/2000", layers), func(b *testing.B) {
+			q := *c
+			q.Quantum = c.Budget / 2000
+			gap := 0.0
+			for b.Loop() {
+				s, err := SolveNested(context.Background(), &q)
+				if err != nil {
+					b.Fatal(err)
+				}
+				gap = 100 * float64(s.Time-s.Bound) / float64(s.Bound)
+			}
+			b.ReportMetric(gap, "gap-%")
+		})
 		b.Run(fmt.Sprintf("layers=%d/500-slots", layers), func(b *testing.B) {
 			for b.Loop() {
 				rounded = rotorBySlots(c, 500)

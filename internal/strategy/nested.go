@@ -31,6 +31,9 @@ type Chain struct {
 	// Bridges allows plans that keep a stage's saved set while its input is dropped and recomputed (options with
 	// Bridge). PyTorch has no form for them. Without bridges the class is rotor's persistent schedules.
 	Bridges bool
+	// Quantum above 1 rounds sizes to multiples of it, in bytes, inside the solver: up for the plan, down for the bound.
+	// Chains of many different stages have too many exact steps.
+	Quantum int64
 }
 
 // Stage is one link of a chain.
@@ -89,9 +92,13 @@ type NestedSolution struct {
 	Nodes []NestedNode
 	// Loss is the option of the loss.
 	Loss int
-	// Peak is in bytes, base and floor included; it is the smallest budget for a plan of this time. Time, in
-	// nanoseconds, is the sum of all forward and backward times.
+	// Peak is in bytes, base and floor included; with exact sizes it is the smallest budget for a plan of this time.
+	// Time, in nanoseconds, is the sum of all forward and backward times.
 	Peak, Time int64
+	// Status is Optimal, or Feasible if rounding leaves a gap between Time and Bound.
+	Status Status
+	// Bound is a proved lower bound on the time of every plan of the class, in nanoseconds.
+	Bound int64
 	// Intervals is the number of different intervals solved, Points the number of steps of all their functions.
 	Intervals, Points int64
 }
@@ -118,6 +125,9 @@ type NestedSolution struct {
 //
 // If nothing fits, the error is an *InfeasibleError with the exact smallest budget; if ctx ends, ctx's error.
 func SolveNested(ctx context.Context, c *Chain) (*NestedSolution, error) {
+	if c.Quantum > 1 {
+		return solveRounded(ctx, c)
+	}
 	front, err := NestedFrontier(ctx, c)
 	if err != nil {
 		return nil, err
@@ -134,6 +144,7 @@ type NestedTradeOff struct {
 }
 
 // NestedFrontier returns every non-dominated (peak, time) pair of the class up to the chain's budget (0: no limit).
+// With a quantum, sizes are rounded up: plans fit, and peaks are those of the rounded sizes.
 func NestedFrontier(ctx context.Context, c *Chain) (*NestedTradeOff, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -141,6 +152,9 @@ func NestedFrontier(ctx context.Context, c *Chain) (*NestedTradeOff, error) {
 	needed, err := leastNested(ctx, c)
 	if err != nil {
 		return nil, err
+	}
+	if c.Quantum > 1 {
+		return NestedFrontier(ctx, c.rounded(true))
 	}
 	if c.Budget != 0 && needed > c.Budget {
 		return nil, &InfeasibleError{Budget: c.Budget, Needed: needed}
@@ -183,7 +197,7 @@ var errNoOption = errors.New("stage has no option")
 
 func (c *Chain) validate() error {
 	var bytes, time total
-	bad := c.Base < 0 || c.Input < 0 || c.Floor < 0 || c.LossGrad < 0 || c.MaxForwards < 0
+	bad := c.Base < 0 || c.Input < 0 || c.Floor < 0 || c.LossGrad < 0 || c.MaxForwards < 0 || c.Quantum < 0 || c.Quantum > largest/int64(8*len(c.Stages)+8)
 	for _, x := range []int64{c.Base, c.Input, c.Floor, c.LossGrad} {
 		bytes.add(x)
 	}

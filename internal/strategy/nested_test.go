@@ -51,8 +51,11 @@ func nestedTime(t *testing.T, c *Chain) int64 {
 		t.Fatal(err)
 	}
 	peak, time, forwards := runNested(t, c, s)
-	if peak != s.Peak || time != s.Time || s.Peak > c.Budget {
+	if max(peak, c.Floor) != s.Peak || time != s.Time || s.Peak > c.Budget {
 		t.Fatalf("budget %d: the plan says peak %d and time %d, running it gives %d and %d: %+v", c.Budget, s.Peak, s.Time, peak, time, s.Nodes)
+	}
+	if p, again := c.Evaluate(s.Nodes, s.Loss); p != peak || again != time {
+		t.Fatalf("Evaluate gives peak %d and time %d, running the plan %d and %d: %+v", p, again, peak, time, s.Nodes)
 	}
 	if c.MaxForwards > 0 && forwards > c.MaxForwards {
 		t.Fatalf("a stage runs forward %d times, allowed are %d: %+v", forwards, c.MaxForwards, s.Nodes)
@@ -504,4 +507,32 @@ func TestNestedAgainstExhaustive(t *testing.T) {
 		t.Errorf("%d of %d points above the exhaustive optimum", missed, points)
 	}
 	t.Logf("%d points, %d above the exhaustive optimum", points, missed)
+}
+
+// TestNestedRounded: with a quantum the plan still fits by exact sizes, and the exact optimum lies between bound and
+// time.
+func TestNestedRounded(t *testing.T) {
+	r := rand.New(rand.NewPCG(41, 42))
+	for n := range 100 {
+		c := randomChain(r, n%2 == 0, n%3 == 0)
+		c.Bridges = true
+		if n%4 == 0 {
+			richer(r, c)
+		}
+		least, err := MinNestedMemory(context.Background(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Budget = least + r.Int64N(80)
+		want := nestedTime(t, c)
+		c.Quantum = 2 + r.Int64N(6)
+		s, err := SolveNested(context.Background(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		peak, time := c.Evaluate(s.Nodes, s.Loss)
+		if peak != s.Peak || time != s.Time || peak > c.Budget || s.Bound > want || s.Time < want || (s.Status == Optimal) != (s.Time == s.Bound) {
+			t.Fatalf("chain %d: got %+v (running it: %d, %d), exact optimum %d", n, s, peak, time, want)
+		}
+	}
 }
