@@ -6,6 +6,7 @@ package report
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"ckptplan/internal/unit"
 )
@@ -26,7 +27,8 @@ type Column struct {
 	Key string
 }
 
-// Row is one cell a column. A cell is a string, a unit.Bytes, a Percent, a Count, a Rate, a bool (yes or no), or nil
+// Row is one cell a column. A cell is a string, a unit.Bytes, a unit.Duration, a Percent, a Count, a Rate, a Scaled, a
+// bool (yes or no), or nil
 // for a value that does not exist.
 type Row []any
 
@@ -37,12 +39,14 @@ type (
 	Count int64
 	// Rate is a number of things a second.
 	Rate float64
+	// Scaled is a plain number that people see in units of One, which the heading names.
+	Scaled struct{ Value, One int64 }
 )
 
 // numeric is true for cells that are set to the right.
 func numeric(cell any) bool {
 	switch cell.(type) {
-	case unit.Bytes, unit.Duration, Percent, Count, Rate:
+	case unit.Bytes, unit.Duration, Percent, Count, Rate, Scaled:
 		return true
 	}
 	return false
@@ -94,13 +98,22 @@ func (t *Table) strings() (head []string, rows [][]string) {
 		head = append(head, name)
 		for i, r := range t.Rows {
 			if b, ok := r[c].(unit.Bytes); ok && sizes != nil {
-				rows[i][c] = scale.Format(b)
+				rows[i][c] = scaled(b, scale)
 			} else {
 				rows[i][c] = forPeople(r[c])
 			}
 		}
 	}
 	return head, rows
+}
+
+// scaled prints a size in its column's unit. What is far below the unit is not worth its digits.
+func scaled(b unit.Bytes, s unit.Scale) string {
+	text := s.Format(b)
+	if strings.HasPrefix(text, "0.000") {
+		return "< 0.001"
+	}
+	return text
 }
 
 // forPeople prints one cell with its unit.
@@ -121,6 +134,8 @@ func forPeople(cell any) string {
 		return grouped(int64(v))
 	case Rate:
 		return grouped(int64(v + 0.5))
+	case Scaled:
+		return strconv.FormatFloat(float64(v.Value)/float64(v.One), 'f', -1, 64)
 	case fmt.Stringer: // sizes and times
 		return v.String()
 	}
@@ -140,15 +155,17 @@ func forPrograms(cell any) string {
 		return strconv.FormatFloat(float64(v)/100, 'f', -1, 64)
 	case Rate:
 		return strconv.FormatFloat(float64(v), 'f', -1, 64)
+	case Scaled:
+		return strconv.FormatInt(v.Value, 10)
 	}
 	return forPeople(cell)
 }
 
-// percent prints one decimal; "0 %" is exactly nothing.
+// percent prints one decimal; "0 %" and "100 %" are exactly that.
 func percent(v float64) string {
 	switch {
-	case v == 0:
-		return "0 %"
+	case v == 0 || v == 100:
+		return strconv.Itoa(int(v)) + " %"
 	case v > 0 && v < 0.05:
 		return "< 0.1 %"
 	}

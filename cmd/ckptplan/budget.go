@@ -1,0 +1,106 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ckptplan/configs"
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/report"
+	"ckptplan/internal/unit"
+)
+
+// budgetOptions name the device that a training step has to fit.
+type budgetOptions struct {
+	gpu     string
+	budget  sizeFlag
+	reserve sizeFlag
+}
+
+func (o *budgetOptions) addFlags(cmd *cobra.Command) {
+	o.reserve.zero = true
+	f := cmd.Flags()
+	f.StringVar(&o.gpu, "gpu", "", "card that times are for, and whose memory is the budget if none is given; see ckptplan gpus")
+	f.Var(&o.budget, "budget", "memory of the whole device: 24GB is 24·10⁹ bytes, 24GiB is 24·2³⁰")
+	f.Var(&o.reserve, "reserve", "memory of the device that is not for tensors (default: itemised from the card)")
+	_ = cmd.RegisterFlagCompletionFunc("gpu", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		for _, s := range gpu.Sheets() {
+			names = append(names, s.Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// card is the data sheet of --gpu, or of the card that times are for without it.
+func (o *budgetOptions) card() (report.Card, error) {
+	if o.gpu != "" {
+		s, err := gpu.Lookup(o.gpu)
+		if err != nil {
+			return report.Card{}, err
+		}
+		return report.Card{Sheet: s}, nil
+	}
+	s, err := defaultCard()
+	return report.Card{Sheet: s, Assumed: true}, err
+}
+
+// defaultCard reads the one data sheet that is needed when no card is named.
+func defaultCard() (*gpu.Sheet, error) {
+	const file = "gpus/a100-80gb.yaml"
+	src, err := configs.GPUs.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return gpu.Load(file, src)
+}
+
+// device is the budget: --budget, else the memory of the card that was named, else 0 for none.
+func (o *budgetOptions) device(c report.Card) unit.Bytes {
+	switch {
+	case o.budget.set:
+		return o.budget.bytes
+	case !c.Assumed:
+		return c.Sheet.TotalBytes
+	}
+	return 0
+}
+
+// kept is --reserve, or −1 for the card's own.
+func (o *budgetOptions) kept() unit.Bytes {
+	if o.reserve.set {
+		return o.reserve.bytes
+	}
+	return -1
+}
+
+// sizeFlag is a flag that holds a size, and whether it was given.
+type sizeFlag struct {
+	bytes unit.Bytes
+	set   bool
+	zero  bool // 0 is a value
+}
+
+func (f *sizeFlag) Set(s string) error {
+	if f.zero && strings.TrimSpace(s) == "0" {
+		f.bytes, f.set = 0, true
+		return nil
+	}
+	b, err := unit.ParseBytes(s)
+	if err != nil {
+		return err
+	}
+	f.bytes, f.set = b, true
+	return nil
+}
+
+func (f *sizeFlag) String() string {
+	if f == nil || !f.set {
+		return ""
+	}
+	return f.bytes.String()
+}
+
+// Type names the kind of value in the help.
+func (f *sizeFlag) Type() string { return "size" }

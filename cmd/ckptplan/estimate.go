@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"ckptplan/internal/model"
+	"ckptplan/internal/report"
+)
+
+type estimateOptions struct {
+	modelOptions
+	strategyOptions
+	budgetOptions
+	outputOptions
+	explain bool
+}
+
+func newEstimateCommand(g *globals) *cobra.Command {
+	var o estimateOptions
+	cmd := &cobra.Command{
+		Use:   "estimate [MODEL]",
+		Short: "Predict the memory and the time of a training step",
+		Long: `Estimate walks two training steps of the model, op by op, and reports the highest instant of the second: how many
+bytes, where, and held by what. MODEL is a preset (ckptplan models), a YAML spec or a Hugging Face config.json; without
+one, ` + defaultPreset + ` is priced. Without --strategy it compares ` + `none, selective, every-2, sqrt and full.
+
+  ckptplan estimate llama-3-8b --strategy full --gpu a100-80gb
+  ckptplan estimate config.json --batch 4 --seq 4096 --budget 24GB --format json
+
+Strategies: none, full, every-K, first-K, last-K, segments-K, sqrt, nested-K, selective, selective-attn, selective-mlp,
+offload, offload-inputs, a plan file, or all.
+
+` + exitHelp,
+		Args: atMostArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.model = args[0]
+			}
+			return runEstimate(cmd, g, &o)
+		},
+	}
+	o.modelOptions.addFlags(cmd)
+	cmd.Flags().StringSliceVar(&o.names, "strategy", nil, "strategies or plan files, with commas between them")
+	complete(cmd, "strategy", "all", "none", "full", "sqrt", "every-2", "selective", "selective-attn", "selective-mlp", "offload", "offload-inputs")
+	o.budgetOptions.addFlags(cmd)
+	o.outputOptions.addFlags(cmd)
+	cmd.Flags().BoolVar(&o.explain, "explain", false, "also list assumptions, the tensors alive at the peak, and the reserve")
+	return cmd
+}
+
+func runEstimate(cmd *cobra.Command, g *globals, o *estimateOptions) error {
+	if err := o.check(g); err != nil {
+		return err
+	}
+	card, err := o.card()
+	if err != nil {
+		return err
+	}
+	files, err := o.planFiles()
+	if err != nil {
+		return err
+	}
+	var known *model.Spec
+	for _, f := range files {
+		if len(files) == 1 {
+			known = f.Spec // a plan alone is priced for its own model
+		}
+	}
+	spec, err := o.load(cmd, known)
+	if err != nil {
+		return err
+	}
+	choices, err := o.choices(spec, files)
+	if err != nil {
+		return err
+	}
+	device := o.device(card)
+	e, err := report.Estimate(cmd.Context(), report.Request{
+		Spec: spec, Choices: choices, Card: card, Device: device, Reserve: o.kept(), Explain: o.explain,
+	})
+	if err != nil {
+		return &usageError{err}
+	}
+	if err := o.write(cmd, g, e.Document()); err != nil {
+		return err
+	}
+	if e.OOM() {
+		what := "none of these strategies fits"
+		if len(choices) == 1 {
+			what = choices[0].Name + " does not fit"
+		}
+		return &doesNotFit{fmt.Sprintf("%s %s", what, device.Both())}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+// Ckptplan predicts the memory of a transformer's training step and plans which activations to recompute. This package
+// parses flags, calls one function of a package, hands its result to report and maps errors to exit codes.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+)
+
+func main() {
+	// A run lasts milliseconds: collecting the graph's slices while they are built costs more than it frees.
+	debug.SetGCPercent(400)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+}
+
+// run is the command line as a function. It returns the exit code.
+func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		if r := recover(); r != nil {
+			fmt.Fprintf(stderr, "ckptplan: unexpected: %v\n%s", r, debug.Stack())
+			code = exitUnexpected
+		}
+	}()
+	root := newRootCommand(&globals{environ: environ})
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "ckptplan: %s\n", message(err))
+	return exitCode(err)
+}

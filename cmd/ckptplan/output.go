@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"ckptplan/internal/report"
+)
+
+// outputOptions say how and where a result is written.
+type outputOptions struct {
+	format string
+	file   string
+}
+
+func (o *outputOptions) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.format, "format", "table", "format: table, markdown, csv or json")
+	cmd.Flags().StringVar(&o.file, "output", "", "write the result to this `file` instead of stdout; the whole of it or nothing")
+	complete(cmd, "format", "table", "markdown", "csv", "json")
+}
+
+// check refuses values before any work is done.
+func (o *outputOptions) check(g *globals) error {
+	if _, err := report.ParseFormat(o.format); err != nil {
+		return usagef("--%w", err)
+	}
+	switch g.color {
+	case "auto", "always", "never":
+		return nil
+	}
+	return usagef("--color %q is not one of auto, always, never", g.color)
+}
+
+// write renders a document to stdout or to a file.
+func (o *outputOptions) write(cmd *cobra.Command, g *globals, d *report.Document) error {
+	format, err := report.ParseFormat(o.format)
+	if err != nil {
+		return usagef("--%w", err)
+	}
+	if o.file == "" {
+		return d.Write(cmd.OutOrStdout(), format, g.colour(cmd.OutOrStdout()))
+	}
+	var b bytes.Buffer
+	if err := d.Write(&b, format, g.color == "always" && !g.noColor); err != nil {
+		return err
+	}
+	return writeWhole(o.file, b.Bytes())
+}
+
+// colour is true if output is a terminal that wants colour, or if colour is asked for.
+func (g *globals) colour(w io.Writer) bool {
+	if g.noColor || g.color == "never" {
+		return false
+	}
+	if g.color == "always" {
+		return true
+	}
+	f, ok := w.(*os.File)
+	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+}
+
+// writeWhole writes a file whole or not at all: beside its place first, then renamed.
+func writeWhole(file string, content []byte) (err error) {
+	if info, e := os.Stat(file); e == nil && !info.Mode().IsRegular() {
+		return os.WriteFile(file, content, 0) // a device or a pipe, such as /dev/stdout, cannot be replaced
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(tmp.Name())
+		}
+	}()
+	_, err = tmp.Write(content)
+	if e := tmp.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Chmod(tmp.Name(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), file)
+	}
+	return err
+}

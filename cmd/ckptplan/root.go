@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
+)
+
+// Exit codes.
+const (
+	exitOK          = 0   // done; with several strategies at least one fits, or no budget was given
+	exitUnexpected  = 1   // anything that has no code of its own
+	exitUsage       = 2   // unknown command, flag, preset, strategy or GPU, or a bad value
+	exitInput       = 3   // an input file is not valid, or a plan was made for another model
+	exitDoesNotFit  = 4   // no strategy, no plan; the result is on stdout
+	exitInterrupted = 130 // Ctrl-C
+)
+
+// exitHelp ends the long help of commands that judge a budget.
+const exitHelp = `Exit codes: 0 done (with several strategies: at least one fits, or no budget was given), 1 unexpected,
+2 usage, 3 invalid input file, 4 does not fit (the result is still printed), 130 interrupted.`
+
+// usageError is a wrong command line.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// inputError is an input file that cannot be used.
+type inputError struct{ err error }
+
+func (e *inputError) Error() string { return e.err.Error() }
+func (e *inputError) Unwrap() error { return e.err }
+
+// doesNotFit says that the result, which was printed, is that nothing fits.
+type doesNotFit struct{ text string }
+
+func (e *doesNotFit) Error() string { return e.text }
+
+// exitCode maps an error to the process's exit code.
+func exitCode(err error) int {
+	var (
+		usage     *usageError
+		preset    *model.UnknownPresetError
+		card      *gpu.UnknownError
+		cards     *gpu.AmbiguousError
+		strategy  *plan.UnknownStrategyError
+		input     *inputError
+		invalid   model.Diagnostics
+		mismatch  *plan.MismatchError
+		nothing   *doesNotFit
+		anyUsage  = []any{&usage, &preset, &card, &cards, &strategy}
+		anyInput  = []any{&input, &invalid, &mismatch}
+		asAnyOf   = func(targets []any) bool { return asAny(err, targets) }
+		cancelled = errors.Is(err, context.Canceled)
+	)
+	switch {
+	case cancelled:
+		return exitInterrupted
+	case errors.As(err, &nothing):
+		return exitDoesNotFit
+	case asAnyOf(anyInput):
+		return exitInput
+	case asAnyOf(anyUsage):
+		return exitUsage
+	}
+	return exitUnexpected
+}
+
+func asAny(err error, targets []any) bool {
+	for _, t := range targets {
+		if errors.As(err, t) {
+			return true
+		}
+	}
+	return false
+}
+
+// message is an error for stderr.
+func message(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return err.Error()
+}
+
+// globals are the settings of every command.
+type globals struct {
+	config  string // --config
+	color   string // --color
+	noColor bool   // --no-color
+	environ []string
+}
+
+func newRootCommand(g *globals) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ckptplan",
+		Short: "Predict the memory of a training step, and plan what to recompute",
+		Long: `ckptplan tells, before any GPU is touched, how many bytes a transformer's training step needs, at which instant
+and for what, and which activations to recompute so that it fits.
+
+Start with:  ckptplan estimate                                   a small model, real numbers
+             ckptplan estimate llama-3-8b --gpu a100-80gb        a preset on a card
+             ckptplan optimize config.json --budget 24GB         the fastest plan that fits`,
+		Version:           version(),
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		DisableAutoGenTag: true,
+		Args:              noSuchCommand,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return configure(cmd, g) },
+	}
+	root.SetVersionTemplate("ckptplan {{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%w; see %s --help", err, cmd.CommandPath())
+	})
+	root.SetGlobalNormalizationFunc(hyphens)
+	f := root.PersistentFlags()
+	f.StringVar(&g.config, "config", "", "`file` with settings, one flag a key (default ckptplan/config.yaml in the user's configuration folder)")
+	f.StringVar(&g.color, "color", "auto", "colour: auto, always or never")
+	f.BoolVar(&g.noColor, "no-color", false, "no colour")
+	complete(root, "color", "auto", "always", "never")
+	root.AddCommand(newEstimateCommand(g), newModelsCommand(g), newGPUsCommand(g), newDocsCommand())
+	return root
+}
+
+// hyphens makes --keep_logits and --keep-logits the same flag.
+func hyphens(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
+}
+
+// noSuchCommand refuses arguments of the root, which are commands that do not exist.
+func noSuchCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("unknown command %q", args[0])
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		text += fmt.Sprintf(" (did you mean %q?)", near[0])
+	}
+	return usagef("%s; see ckptplan --help", text)
+}
+
+// atMostArgs refuses more than n arguments.
+func atMostArgs(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > n {
+			return usagef("%s takes at most %d argument, not %d: %s", cmd.Name(), n, len(args), strings.Join(args, " "))
+		}
+		return nil
+	}
+}
+
+// complete names the values of a flag for the shell.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic("ckptplan: completion of a flag that does not exist: " + flag)
+	}
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
+	"ckptplan/internal/report"
+)
+
+// compared are the strategies that are set side by side when none is named.
+var compared = []string{"none", "selective", "every-2", "sqrt", "full"}
+
+// everyStrategy is --strategy all: each named strategy, with K around a half and √L.
+func everyStrategy(layers int) []string {
+	half := max(1, layers/2)
+	root := max(1, int(math.Round(math.Sqrt(float64(layers)))))
+	return []string{
+		"none", "selective", "selective-attn", "selective-mlp", "every-2", fmt.Sprintf("first-%d", half), fmt.Sprintf("last-%d", half),
+		"sqrt", fmt.Sprintf("nested-%d", root), "full", "offload-inputs", "offload",
+	}
+}
+
+// strategyOptions are the strategies of an estimate.
+type strategyOptions struct {
+	names []string
+}
+
+// planFiles reads the plan files among the names, before it is known which model they are for.
+func (o *strategyOptions) planFiles() (map[string]*plan.File, error) {
+	files := map[string]*plan.File{}
+	for _, name := range o.names {
+		if !isPlanFile(name) {
+			continue
+		}
+		f, err := readPlan(name)
+		if err != nil {
+			return nil, err
+		}
+		files[name] = f
+	}
+	return files, nil
+}
+
+// isPlanFile is true for what is a path rather than a strategy's name.
+func isPlanFile(name string) bool {
+	return strings.ContainsAny(name, `/\`) || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+}
+
+func readPlan(name string) (*plan.File, error) {
+	src, err := os.ReadFile(name)
+	if err != nil {
+		return nil, usagef("plan %w", err)
+	}
+	return plan.Read(name, src)
+}
+
+// choices are the strategies to price: those that were named, else what the spec says, else a comparison.
+func (o *strategyOptions) choices(s *model.Spec, files map[string]*plan.File) ([]report.Choice, error) {
+	layers := plan.LayersOf(s)
+	names := o.names
+	common := false
+	switch {
+	case len(names) == 1 && strings.EqualFold(names[0], "all"):
+		names, common = everyStrategy(layers), true
+	case len(names) == 0 && s.Checkpoint != "" && s.Checkpoint != "none":
+		return specChoice(s)
+	case len(names) == 0:
+		names, common = compared, true
+	}
+	var out []report.Choice
+	for _, name := range names {
+		c := report.Choice{Name: name}
+		if f := files[name]; f != nil {
+			if err := f.Match(s); err != nil {
+				return nil, &inputError{fmt.Errorf("%s: %w", name, err)}
+			}
+			c.Plan = &f.Plan
+		} else {
+			p, err := plan.Named(name, layers)
+			switch {
+			case err != nil && common:
+				continue // every-2 of a single layer
+			case err != nil:
+				return nil, &usageError{err}
+			}
+			c.Name, c.Plan = p.Strategy, p
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// specChoice is the strategy, or the plan file, that the spec itself names.
+func specChoice(s *model.Spec) ([]report.Choice, error) {
+	if isPlanFile(s.Checkpoint) {
+		f, err := readPlan(s.Checkpoint)
+		if err == nil {
+			err = f.Match(s)
+		}
+		if err != nil {
+			return nil, &inputError{fmt.Errorf("checkpoint: %w", err)}
+		}
+		return []report.Choice{{Name: s.Checkpoint, Plan: &f.Plan}}, nil
+	}
+	p, err := plan.Named(s.Checkpoint, plan.LayersOf(s))
+	if err != nil {
+		return nil, &inputError{fmt.Errorf("checkpoint: %w", err)}
+	}
+	return []report.Choice{{Name: p.Strategy, Plan: p}}, nil
+}

@@ -1,0 +1,284 @@
+package report
+
+import (
+	"context"
+	"fmt"
+
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/memory"
+	"ckptplan/internal/model"
+	"ckptplan/internal/unit"
+)
+
+// formatVersion is that of the JSON documents.
+const formatVersion = 1
+
+// Estimation is what `estimate` prints as JSON; the tables show the same.
+type Estimation struct {
+	FormatVersion int          `json:"format_version"`
+	Model         Model        `json:"model"`
+	GPU           Card         `json:"gpu"`
+	Assumptions   []string     `json:"assumptions"`
+	Warnings      []string     `json:"warnings,omitempty"`
+	BudgetBytes   unit.Bytes   `json:"budget_bytes,omitempty"`
+	Estimates     []Entry      `json:"estimates"`
+	Hints         []Hint       `json:"hints,omitempty"`
+	Explanation   *Explanation `json:"explanation,omitempty"`
+
+	study  *Study
+	budget Budget
+	prices []*Price
+	chosen int // the estimate that the headline is about
+}
+
+// Model names what was priced.
+type Model struct {
+	Name                string `json:"name"`
+	Arch                string `json:"arch"`
+	Parameters          int64  `json:"parameters"`
+	TrainableParameters int64  `json:"trainable_parameters"`
+	Layers              int    `json:"layers"`
+	Batch               int    `json:"batch"`
+	Seq                 int    `json:"seq"`
+	GradAccum           int    `json:"grad_accum"`
+	Precision           string `json:"precision"`
+	Attention           string `json:"attention"`
+	Optimizer           string `json:"optimizer"`
+}
+
+// Card names the data sheet that times are for.
+type Card struct {
+	Name string `json:"name"`
+	// Assumed is true if nobody named it.
+	Assumed bool       `json:"assumed"`
+	Sheet   *gpu.Sheet `json:"-"`
+}
+
+// Size is an amount of tensor bytes.
+type Size struct {
+	TensorBytes unit.Bytes `json:"tensor_bytes"`
+}
+
+// Entry is the estimate of one strategy. Phases and before_backward are of the second step, in which optimizer state
+// exists. A phase that does not happen is absent.
+type Entry struct {
+	Strategy       string   `json:"strategy"`
+	Peak           Peak     `json:"peak"`
+	Phases         Phases   `json:"phases"`
+	BeforeBackward Size     `json:"before_backward"`
+	Static         Static   `json:"static"`
+	Breakdown      []Term   `json:"breakdown"`
+	Time           *Time    `json:"time,omitempty"`
+	Verdict        *Verdict `json:"verdict"`
+	// Need is absent without a budget.
+	Need *Need `json:"need,omitempty"`
+	// HostBytes are the most bytes in pinned host memory.
+	HostBytes unit.Bytes `json:"host_bytes,omitempty"`
+}
+
+// Peak is the highest instant of the second step.
+type Peak struct {
+	TensorBytes unit.Bytes `json:"tensor_bytes"`
+	Phase       string     `json:"phase"`
+	Block       string     `json:"block"` // "" in the optimizer
+	Op          string     `json:"op"`
+	Recompute   bool       `json:"recompute,omitempty"`
+}
+
+// Phases are the peaks of the parts of a step.
+type Phases struct {
+	Forward   Size  `json:"forward"`
+	Backward  Size  `json:"backward"`
+	Optimizer *Size `json:"optimizer,omitempty"`
+}
+
+// Static is what stays alive between the parts of a step.
+type Static struct {
+	ParameterBytes unit.Bytes `json:"parameter_bytes"`
+	GradientBytes  unit.Bytes `json:"gradient_bytes"`
+	OptimizerBytes unit.Bytes `json:"optimizer_bytes"`
+}
+
+// Term is one line of the breakdown of the peak. The lines add up to it.
+type Term struct {
+	Category memory.Category `json:"category"`
+	Bytes    unit.Bytes      `json:"bytes"`
+}
+
+// Time is that of one optimizer step on the card.
+type Time struct {
+	StepNanoseconds int64   `json:"step_ns"`
+	TokensPerSecond float64 `json:"tokens_per_second"`
+	// RecomputeOverhead is the time of recomputing and of copies to and from the host, in parts of the rest of the step.
+	RecomputeOverhead float64 `json:"recompute_overhead"`
+}
+
+// Need is what the device must hold.
+type Need struct {
+	Bytes        unit.Bytes `json:"bytes"`
+	ReserveBytes unit.Bytes `json:"reserve_bytes"`
+	MarginBytes  unit.Bytes `json:"margin_bytes"`
+}
+
+// Request is what an estimation is wanted for.
+type Request struct {
+	Spec    *model.Spec
+	Choices []Choice
+	Card    Card
+	// Device is the memory of the whole device, 0 if there is no budget; see Budget for Reserve.
+	Device, Reserve unit.Bytes
+	Explain         bool
+}
+
+// Estimate prices every choice and, where that helps, what would change the outcome.
+func Estimate(ctx context.Context, req Request) (*Estimation, error) {
+	study, err := NewStudy(req.Spec, req.Card.Sheet)
+	if err != nil {
+		return nil, err
+	}
+	return study.Estimate(ctx, req)
+}
+
+// Estimate is the function Estimate for a study that exists.
+func (s *Study) Estimate(ctx context.Context, req Request) (*Estimation, error) {
+	e := &Estimation{
+		FormatVersion: formatVersion, GPU: req.Card, BudgetBytes: req.Device,
+		study: s, budget: Budget{Device: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet},
+	}
+	e.GPU.Name = req.Card.Sheet.Name
+	for _, c := range req.Choices {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		p, err := s.Price(c)
+		if err != nil {
+			return nil, err
+		}
+		e.prices = append(e.prices, p)
+		e.Estimates = append(e.Estimates, e.entry(p))
+	}
+	e.chosen = choose(e.Estimates)
+	chosen := e.prices[e.chosen]
+	e.Model = s.describe(chosen.Timeline.Graph())
+	e.Assumptions = append(append([]string{}, s.Spec.Defaults...), chosen.Timeline.Graph().Assumptions...)
+	if e.GPU.Assumed {
+		e.Assumptions = append(e.Assumptions, fmt.Sprintf("times are for %s: give --gpu", e.GPU.Name))
+	}
+	e.Warnings = append(append([]string{}, s.Spec.Warnings...), e.mistakes()...)
+	var err error
+	if v := e.Estimates[e.chosen].Verdict; v != nil && *v != Fits || logitsRule(chosen.Peak) {
+		if e.Hints, err = e.hints(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if req.Explain {
+		if e.Explanation, err = e.explain(); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// OOM is true if there is a budget and no estimate fits it.
+func (e *Estimation) OOM() bool { return e.oom() }
+
+func (e *Estimation) oom() bool {
+	v := e.Estimates[e.chosen].Verdict
+	return v != nil && *v == OOM
+}
+
+// choose finds what the headline is about: the fastest estimate that fits, else the fastest that is tight, else the
+// one with the lowest peak; without a budget the first. Of equals it is the first.
+func choose(entries []Entry) int {
+	if entries[0].Verdict == nil {
+		return 0
+	}
+	for _, v := range []Verdict{Fits, Tight} {
+		best := -1
+		for i := range entries {
+			if *entries[i].Verdict == v && (best < 0 || faster(&entries[i], &entries[best])) {
+				best = i
+			}
+		}
+		if best >= 0 {
+			return best
+		}
+	}
+	return lowest(entries)
+}
+
+func faster(a, b *Entry) bool {
+	return a.Time != nil && b.Time != nil && a.Time.StepNanoseconds < b.Time.StepNanoseconds
+}
+
+func lowest(entries []Entry) int {
+	least := 0
+	for i := range entries {
+		if entries[i].Peak.TensorBytes < entries[least].Peak.TensorBytes {
+			least = i
+		}
+	}
+	return least
+}
+
+// entry turns a price into what is printed.
+func (e *Estimation) entry(p *Price) Entry {
+	tl := p.Timeline
+	en := Entry{
+		Strategy: p.Name,
+		Peak: Peak{
+			TensorBytes: unit.Bytes(tl.Peak.Bytes), Phase: tl.Peak.Phase.String(), Block: tl.Block(tl.Peak),
+			Op: opName(tl.Peak.Aten), Recompute: tl.Peak.Recompute,
+		},
+		Phases:         Phases{Forward: phase(tl, memory.Forward), Backward: phase(tl, memory.Backward)},
+		BeforeBackward: Size{unit.Bytes(tl.Second.BeforeBackward)},
+		Static:         Static{tl.Parameters, tl.Gradients, tl.Optimizer},
+		Time:           timeOf(tl, e.study.Tokens()),
+		HostBytes:      unit.Bytes(tl.Second.HostPeak),
+	}
+	if o := phase(tl, memory.Optimizer); o.TensorBytes > 0 {
+		en.Phases.Optimizer = &o
+	}
+	for _, c := range memory.Categories {
+		if b := p.Peak.By(c); b != 0 {
+			en.Breakdown = append(en.Breakdown, Term{c, b})
+		}
+	}
+	if e.budget.Device > 0 {
+		f := e.budget.Fit(en.Peak.TensorBytes)
+		en.Verdict = &f.Verdict
+		en.Need = &Need{Bytes: f.Need, ReserveBytes: gpu.Total(f.Reserve), MarginBytes: f.Margin}
+	}
+	return en
+}
+
+func phase(tl *memory.Timeline, p memory.Phase) Size {
+	return Size{unit.Bytes(tl.Second.Peak[p].Bytes)}
+}
+
+func timeOf(tl *memory.Timeline, tokens int64) *Time {
+	step := tl.Times.Step()
+	if step == 0 {
+		return nil
+	}
+	extra := tl.Times.Recompute + tl.Times.Transfer
+	return &Time{
+		StepNanoseconds: step, TokensPerSecond: float64(tokens) / unit.Duration(step).Seconds(),
+		RecomputeOverhead: float64(extra) / float64(step-extra),
+	}
+}
+
+func (s *Study) describe(g *model.Graph) Model {
+	t := s.Spec
+	m := Model{
+		Name: t.Name, Arch: t.Arch, Layers: g.Layers, Batch: t.B, Seq: t.S, GradAccum: max(1, t.Train.GradAccum),
+		Precision: string(t.Precision), Attention: t.Attention, Optimizer: t.Train.Optimizer,
+	}
+	for _, p := range g.Params {
+		m.Parameters += p.Count
+		if p.Trained {
+			m.TrainableParameters += p.Count
+		}
+	}
+	return m
+}

@@ -1,0 +1,164 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/memory"
+	"ckptplan/internal/model"
+	"ckptplan/internal/unit"
+)
+
+// maxOwners is how many groups of tensors an explanation lists.
+const maxOwners = 20
+
+// Explanation says what an estimate rests on and who holds the bytes of its peak.
+type Explanation struct {
+	Strategy    string        `json:"strategy"`
+	Assumptions []Assumption  `json:"assumptions"`
+	Alive       []Owner       `json:"alive"`
+	Reserve     []ReserveItem `json:"reserve"`
+	Remarks     []string      `json:"remarks"`
+}
+
+// Assumption is something that the user did not say.
+type Assumption struct {
+	Text string `json:"text"`
+	// Bytes is what it adds to the peak, where that can be told; Basis says how it was found.
+	Bytes *unit.Bytes `json:"bytes,omitempty"`
+	Basis string      `json:"basis,omitempty"`
+}
+
+// Owner is a group of equal tensors alive at the peak.
+type Owner struct {
+	Category  memory.Category `json:"category"`
+	What      string          `json:"what"`
+	Block     string          `json:"block,omitempty"` // the first block, if there are several
+	EachBytes unit.Bytes      `json:"each_bytes"`
+	Count     int             `json:"count"`
+	Bytes     unit.Bytes      `json:"bytes"`
+}
+
+// ReserveItem is memory beside the tensors.
+type ReserveItem struct {
+	Name   string     `json:"name"`
+	Bytes  unit.Bytes `json:"bytes"`
+	Level  gpu.Level  `json:"level"`
+	Reason string     `json:"reason"`
+	Source string     `json:"source"`
+}
+
+// explain explains the chosen estimate.
+func (e *Estimation) explain() (*Explanation, error) {
+	p := e.prices[e.chosen]
+	x := &Explanation{Strategy: p.Name, Remarks: e.remarks(p)}
+	for _, text := range e.Assumptions {
+		a, err := e.contribution(p, text)
+		if err != nil {
+			return nil, err
+		}
+		x.Assumptions = append(x.Assumptions, *a)
+	}
+	for _, o := range p.Peak.Owners[:min(maxOwners, len(p.Peak.Owners))] {
+		x.Alive = append(x.Alive, Owner{o.Category, opName(o.What), o.Block, o.Each, o.Count, o.Bytes()})
+	}
+	for _, it := range e.budget.Items(unit.Bytes(p.Timeline.Peak.Bytes)) {
+		x.Reserve = append(x.Reserve, ReserveItem(it))
+	}
+	return x, nil
+}
+
+// contribution finds what an assumption adds to the peak: the difference to a simulation without it, or the bytes at
+// the peak that exist for it alone.
+func (e *Estimation) contribution(p *Price, text string) (*Assumption, error) {
+	a := &Assumption{Text: text}
+	without := func(basis string, alter func(*model.Spec)) (*Assumption, error) {
+		spec := *e.study.Spec
+		alter(&spec)
+		study, err := NewStudy(&spec, e.study.Sheet)
+		if err != nil {
+			return nil, err
+		}
+		other, err := study.Price(p.Choice)
+		if err != nil {
+			return nil, err
+		}
+		d := unit.Bytes(p.Timeline.Peak.Bytes - other.Timeline.Peak.Bytes)
+		a.Bytes, a.Basis = &d, basis
+		return a, nil
+	}
+	at := func(basis string, c memory.Category) (*Assumption, error) {
+		b := p.Peak.By(c)
+		a.Bytes, a.Basis = &b, basis
+		return a, nil
+	}
+	switch word, _, _ := strings.Cut(text, " "); {
+	case strings.HasPrefix(text, "logits kept"):
+		return without("against --keep-logits=false", func(s *model.Spec) { s.Train.KeepLogits = false })
+	case strings.HasPrefix(word, "dropout"):
+		return without("against dropout 0", func(s *model.Spec) { s.Dropout = model.Dropout{} })
+	case word == "optimizer":
+		return at("its state", memory.OptimizerState)
+	case word == "vocab":
+		return at("logits and loss at the peak", memory.LogitsLoss)
+	}
+	return a, nil
+}
+
+// remarks are sentences about how to read the numbers.
+func (e *Estimation) remarks(p *Price) []string {
+	var out []string
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	tl, s := p.Timeline, e.study.Spec
+	states := tl.Parameters + tl.Gradients + tl.Optimizer
+	say("weights, gradients and optimizer state are %s; the other %s of the peak are activations, logits and temporaries",
+		states.Both(), max(0, unit.Bytes(tl.Peak.Bytes)-states).Both())
+	if n := unit.Bytes(tl.First.Peak[memory.Forward].Bytes); tl.Optimizer > 0 {
+		first := max(n, unit.Bytes(tl.First.Peak[memory.Backward].Bytes), unit.Bytes(tl.First.Peak[memory.Optimizer].Bytes))
+		say("the first step peaks at %s, later ones at %s, since optimizer state exists from then on", first.Both(), unit.Bytes(tl.Peak.Bytes).Both())
+	}
+	if k := s.Train.GradAccum; k > 1 {
+		say("memory follows the micro batch of %d, not the %d accumulated; gradients of %s stay between micro batches", s.B, s.B*k, tl.Gradients.Both())
+	}
+	if n := p.Peak.By(memory.WeightCasts); n > 0 {
+		say("autocast keeps %s of 16-bit weight copies beside the fp32 weights at the peak", n.Both())
+	}
+	if s.Attention == "eager" || s.Attention == "math" {
+		say("%s attention materialises %d×%d scores for each of %d heads: --attention sdpa does not", s.Attention, s.S, s.S, s.Heads)
+	}
+	if s.Train.LoRA != nil && len(p.Plan.Nodes) > 0 {
+		say("frozen inputs and a reentrant checkpoint give no gradients: use_reentrant=False, or enable_input_require_grads()")
+	}
+	if slices.ContainsFunc(p.Peak.Owners, func(o memory.Owner) bool { return o.Category == memory.Recomputed }) && tl.Second.HostPeak > 0 {
+		say("the peak is in recompute, which offload does not lower")
+	}
+	say("nvidia-smi shows the tensors and the reserve: allocator rounding and the CUDA context are not tensors")
+	say("GB are 10⁹ bytes, GiB 2³⁰: a card sold as %s has %s for PyTorch", e.budget.Sheet.SoldAs.Decimal(), e.budget.Sheet.TotalBytes.Both())
+	return out
+}
+
+// document is the explanation as tables.
+func (x *Explanation) tables() []Table {
+	assumptions := Table{Title: "assumptions", Columns: []Column{{Name: "assumption"}, {Name: "adds"}, {Name: "how"}}}
+	for _, a := range x.Assumptions {
+		var bytes any
+		if a.Bytes != nil {
+			bytes = *a.Bytes
+		}
+		assumptions.Rows = append(assumptions.Rows, Row{a.Text, bytes, a.Basis})
+	}
+	alive := Table{
+		Title:   "alive at the peak with " + x.Strategy,
+		Columns: []Column{{Name: "category"}, {Name: "tensor"}, {Name: "block"}, {Name: "count"}, {Name: "each"}, {Name: "bytes"}},
+	}
+	for _, o := range x.Alive {
+		alive.Rows = append(alive.Rows, Row{string(o.Category), o.What, o.Block, Count(o.Count), o.EachBytes, o.Bytes})
+	}
+	reserve := Table{Title: "reserve", Columns: []Column{{Name: "item"}, {Name: "bytes"}, {Name: "shows in"}, {Name: "reason"}, {Name: "source"}}}
+	for _, it := range x.Reserve {
+		reserve.Rows = append(reserve.Rows, Row{it.Name, it.Bytes, string(it.Level), it.Reason, it.Source})
+	}
+	return []Table{assumptions, alive, reserve, {Title: "remarks", Notes: x.Remarks}}
+}

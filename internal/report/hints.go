@@ -1,0 +1,205 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"ckptplan/internal/memory"
+	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
+	"ckptplan/internal/unit"
+)
+
+const (
+	maxHints = 3
+	// worthwhile is the part of the peak, as 1/n, that a change has to save to be shown.
+	worthwhile = 50
+)
+
+// Hint is one change to a training step, simulated.
+type Hint struct {
+	Change    string     `json:"change"`
+	Flags     string     `json:"flags"`
+	PeakBytes unit.Bytes `json:"peak_tensor_bytes"`
+	// TokensPerSecond is the throughput with the change.
+	TokensPerSecond float64  `json:"tokens_per_second"`
+	Verdict         *Verdict `json:"verdict"`
+
+	other bool
+}
+
+// change is something to try: settings, or a plan.
+type change struct {
+	words, flags string
+	settings     model.Overrides
+	full         bool
+	other        bool // the training is another one
+}
+
+// changes lists what may lower the peak of a spec under a plan.
+func changes(s *model.Spec, full bool) []change {
+	var cs []change
+	if !full {
+		cs = append(cs, change{words: "checkpoint every layer", flags: "--strategy full", full: true})
+	}
+	accum := max(1, s.Train.GradAccum)
+	for _, b := range smallerBatches(s.B) {
+		steps := accum * s.B / b
+		cs = append(cs, change{
+			words: fmt.Sprintf("micro batch %d with %d accumulation steps", b, steps), flags: fmt.Sprintf("--batch %d --grad-accum %d", b, steps),
+			settings: model.Overrides{Batch: &b, GradAccum: &steps},
+		})
+	}
+	if s.Train.KeepLogits {
+		drop := false
+		cs = append(cs, change{words: "let go of the logits before backward", flags: "--keep-logits=false", settings: model.Overrides{KeepLogits: &drop}})
+	}
+	switch s.Train.Optimizer {
+	case "adamw", "adamw-loop":
+		cs = append(cs, change{words: "fused AdamW", flags: "--optimizer adamw-fused", settings: model.Overrides{Optimizer: "adamw-fused"}})
+		fallthrough
+	case "adamw-fused":
+		cs = append(cs, change{words: "SGD, which keeps no state but trains differently", flags: "--optimizer sgd", settings: model.Overrides{Optimizer: "sgd"}, other: true})
+	}
+	return cs
+}
+
+// smallerBatches are half of a micro batch (its largest divisor, so that the global batch stays) and 1.
+func smallerBatches(b int) []int {
+	var out []int
+	for d := 2; d <= b; d++ {
+		if b%d == 0 {
+			out = append(out, b/d)
+			break
+		}
+	}
+	if len(out) > 0 && out[0] != 1 {
+		out = append(out, 1)
+	}
+	return out
+}
+
+// hints simulates the changes on top of the chosen estimate and ranks those that lower its peak by 2 % or more: what
+// fits first, by throughput; then what does not, by peak. What changes the training comes last.
+func (e *Estimation) hints(ctx context.Context) ([]Hint, error) {
+	base := e.prices[e.chosen]
+	full := base.Plan.Strategy == "full"
+	var hints []Hint
+	all := change{words: "all that help, without another optimizer"}
+	for _, c := range changes(e.study.Spec, full) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		h, err := e.try(base.Choice, c)
+		if err != nil {
+			return nil, err
+		}
+		if was := unit.Bytes(base.Timeline.Peak.Bytes); h.PeakBytes <= was-was/worthwhile {
+			hints = append(hints, *h)
+			all.add(c)
+		}
+	}
+	slices.SortStableFunc(hints, func(a, b Hint) int {
+		fa, fb := a.fits(), b.fits()
+		switch {
+		case fa != fb:
+			return first(fa)
+		case a.other != b.other:
+			return first(b.other)
+		case fa:
+			return -cmp.Compare(a.TokensPerSecond, b.TokensPerSecond)
+		}
+		return cmp.Compare(a.PeakBytes, b.PeakBytes)
+	})
+	if e.oom() && len(hints) > 1 && !hints[0].fits() {
+		h, err := e.try(base.Choice, all)
+		if err != nil {
+			return nil, err
+		}
+		hints = append([]Hint{*h}, hints...)
+	}
+	return hints[:min(maxHints, len(hints))], nil
+}
+
+// first orders two of which one comes first.
+func first(a bool) int {
+	if a {
+		return -1
+	}
+	return 1
+}
+
+func (h *Hint) fits() bool { return h.Verdict != nil && *h.Verdict != OOM }
+
+// add joins a change; of two settings of the same thing the later stays.
+func (c *change) add(d change) {
+	if d.other {
+		return
+	}
+	c.full = c.full || d.full
+	if d.settings.Batch != nil {
+		c.settings.Batch, c.settings.GradAccum = d.settings.Batch, d.settings.GradAccum
+	}
+	if d.settings.KeepLogits != nil {
+		c.settings.KeepLogits = d.settings.KeepLogits
+	}
+	if d.settings.Optimizer != "" {
+		c.settings.Optimizer = d.settings.Optimizer
+	}
+	c.flags = c.line()
+}
+
+// line is the change as flags.
+func (c *change) line() string {
+	text := ""
+	if c.full {
+		text += " --strategy full"
+	}
+	if o := c.settings; o.Batch != nil {
+		text += fmt.Sprintf(" --batch %d --grad-accum %d", *o.Batch, *o.GradAccum)
+	}
+	if c.settings.KeepLogits != nil {
+		text += " --keep-logits=false"
+	}
+	if c.settings.Optimizer != "" {
+		text += " --optimizer " + c.settings.Optimizer
+	}
+	return text[min(1, len(text)):]
+}
+
+// try simulates one change.
+func (e *Estimation) try(base Choice, c change) (*Hint, error) {
+	spec := *e.study.Spec
+	if err := spec.Override(c.settings); err != nil {
+		return nil, err
+	}
+	study, err := NewStudy(&spec, e.study.Sheet)
+	if err != nil {
+		return nil, err
+	}
+	if c.full {
+		if base.Plan, err = plan.Named("full", study.Graph().Layers); err != nil {
+			return nil, err
+		}
+	}
+	p, err := study.Price(base)
+	if err != nil {
+		return nil, err
+	}
+	h := &Hint{Change: c.words, Flags: c.flags, PeakBytes: unit.Bytes(p.Timeline.Peak.Bytes), other: c.other}
+	if t := timeOf(p.Timeline, study.Tokens()); t != nil {
+		h.TokensPerSecond = t.TokensPerSecond
+	}
+	if e.budget.Device > 0 {
+		f := e.budget.Fit(h.PeakBytes)
+		h.Verdict = &f.Verdict
+	}
+	return h, nil
+}
+
+// logitsRule is true if logits and loss hold more of the peak than everything that checkpointing can drop.
+func logitsRule(b *memory.Breakdown) bool {
+	return b.By(memory.LogitsLoss) > b.By(memory.Saved)+b.By(memory.RegionInputs)+b.By(memory.Recomputed)
+}

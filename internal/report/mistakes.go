@@ -1,0 +1,99 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"ckptplan/internal/memory"
+	"ckptplan/internal/plan"
+	"ckptplan/internal/unit"
+)
+
+// Limits beyond which a number looks like another one entered in its place.
+const (
+	manySequences = 256     // a micro batch
+	manyTokens    = 1 << 20 // micro batch × sequence length
+)
+
+// mistakes are the sentences about settings that often surprise, as far as they apply.
+func (e *Estimation) mistakes() []string {
+	var out []string
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	s := e.study.Spec
+	if n := int64(s.B) * int64(s.S); s.B > manySequences || n > manyTokens {
+		say("micro batch %d × %d tokens is %s tokens on one device: if %d is the global batch, give the micro batch and --grad-accum", s.B, s.S, grouped(n), s.B)
+	}
+	if total := e.budget.Sheet.TotalBytes; !e.GPU.Assumed && e.budget.Device > total {
+		say("PyTorch sees %s on a %s, less than the budget of %s", total.Both(), e.GPU.Name, e.budget.Device.Both())
+	}
+	chosen := e.prices[e.chosen]
+	if logitsRule(chosen.Peak) {
+		n := chosen.Peak.By(memory.LogitsLoss)
+		say("logits and loss hold %s (%s) of the peak with %s: no checkpoint plan removes them, a fused or chunked loss does",
+			n.Both(), percent(share(n, unit.Bytes(chosen.Timeline.Peak.Bytes))), chosen.Name)
+	}
+	if s.Train.LoRA != nil {
+		say("LoRA saves gradients and optimizer state, not activations: %s of them are kept with %s", held(chosen).Both(), chosen.Name)
+	}
+	out = append(out, e.strategyMistakes()...)
+	return out
+}
+
+// strategyMistakes are those about what a strategy does for this model, seen against no checkpointing.
+func (e *Estimation) strategyMistakes() []string {
+	var out []string
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	var none *Price
+	for _, p := range e.prices {
+		if len(p.Plan.Nodes) == 0 {
+			none = p
+		}
+	}
+	for _, p := range e.prices {
+		if n := oneGroup(p.Plan, p.Timeline.Graph().Layers); n > 0 {
+			say("%s recomputes %d layers as one group, whose activations are all alive at once: smaller groups have lower peaks", p.Name, n)
+		}
+		if none == nil || p == none {
+			continue
+		}
+		was, is := unit.Bytes(none.Timeline.Peak.Bytes), unit.Bytes(p.Timeline.Peak.Bytes)
+		saved := share(was-is, was)
+		switch {
+		case is >= was:
+			say("%s does not lower the peak: it is in the %s, where checkpointing has no part", p.Name, where(p.Timeline))
+		case p.Plan.Strategy == "selective" && saved < 10 && fused(e.study.Spec.Attention):
+			say("selective saves %s: %s attention keeps no S×S scores that it could drop", percent(saved), e.study.Spec.Attention)
+		case p.Plan.Strategy == "full" && saved < 5:
+			say("checkpointing every layer saves %s: activations are not what fills the memory here", percent(saved))
+		}
+	}
+	return out
+}
+
+// fused is true for attention kernels that hold no matrix of scores.
+func fused(attention string) bool {
+	return attention == "sdpa" || strings.HasPrefix(attention, "flash")
+}
+
+// oneGroup is the number of layers of a region that covers more than half of them, without a checkpoint inside.
+func oneGroup(p *plan.Plan, layers int) int {
+	for _, n := range p.Nodes {
+		if size := n.Last - n.First + 1; n.Segment && len(n.Inner) == 0 && size > 2 && 2*size > layers {
+			return size
+		}
+	}
+	return 0
+}
+
+// held is what a peak's activations hold.
+func held(p *Price) unit.Bytes {
+	return p.Peak.By(memory.Saved) + p.Peak.By(memory.RegionInputs) + p.Peak.By(memory.Recomputed) + p.Peak.By(memory.ActGradients)
+}
+
+// share is part of whole in per cent.
+func share(part, whole unit.Bytes) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return 100 * float64(part) / float64(whole)
+}

@@ -1,0 +1,105 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/memory"
+	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
+)
+
+// Choice is a strategy to price: a plan under the name that the user gave it.
+type Choice struct {
+	Name string
+	Plan *plan.Plan
+}
+
+// Study prices plans of one spec on one card. It builds the graph once, or twice with LoRA: there any checkpointing
+// makes the embedding's output require a gradient, since users of adapters have to turn that on with it.
+type Study struct {
+	Spec  *model.Spec
+	Sheet *gpu.Sheet
+
+	programs map[string]*memory.Program
+}
+
+// Price is one plan's simulation.
+type Price struct {
+	Choice
+	Timeline *memory.Timeline
+	// Peak says who holds the bytes of the peak.
+	Peak *memory.Breakdown
+}
+
+// NewStudy starts a study. The error is about the model: a class that is not modelled.
+func NewStudy(spec *model.Spec, sheet *gpu.Sheet) (*Study, error) {
+	s := &Study{Spec: spec, Sheet: sheet, programs: map[string]*memory.Program{}}
+	_, err := s.program("none")
+	return s, err
+}
+
+// Graph is the spec's graph without checkpointing.
+func (s *Study) Graph() *model.Graph { return s.programs["none"].Graph }
+
+// Program is the compiled graph for plans that checkpoint something.
+func (s *Study) Program() (*memory.Program, error) { return s.program("full") }
+
+func (s *Study) program(strategy string) (*memory.Program, error) {
+	if s.Spec.Train.LoRA == nil {
+		strategy = "none"
+	}
+	if p := s.programs[strategy]; p != nil {
+		return p, nil
+	}
+	spec := *s.Spec
+	spec.Checkpoint = strategy
+	g, err := spec.Build()
+	if err != nil {
+		return nil, err
+	}
+	p := memory.Compile(g)
+	s.programs[strategy] = p
+	return p, nil
+}
+
+// Price simulates one choice.
+func (s *Study) Price(c Choice) (*Price, error) {
+	strategy := "none"
+	if len(c.Plan.Nodes) > 0 {
+		strategy = "full"
+	}
+	p, err := s.program(strategy)
+	if err != nil {
+		return nil, err
+	}
+	tl, err := memory.Judge(p, c.Plan, s.Sheet)
+	if err != nil {
+		return nil, fmt.Errorf("strategy %s: %w", c.Name, err)
+	}
+	return &Price{Choice: c, Timeline: tl, Peak: tl.Explain()}, nil
+}
+
+// Tokens is the number of tokens of one optimizer step: micro batch × sequence length × accumulation steps.
+func (s *Study) Tokens() int64 { return tokens(s.Spec) }
+
+func tokens(s *model.Spec) int64 { return int64(s.B) * int64(s.S) * int64(max(1, s.Train.GradAccum)) }
+
+// where says in words at which instant a peak is.
+func where(tl *memory.Timeline) string {
+	at := tl.Peak
+	phase := at.Phase.String()
+	if at.Recompute {
+		phase = "recompute"
+	}
+	if block := tl.Block(at); block != "" {
+		phase += " of " + block
+	}
+	return phase + ", " + opName(at.Aten)
+}
+
+// opName is an ATen call without its namespace and the underscore of private names: log_softmax.
+func opName(aten string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(aten, "aten."), "_")
+}
