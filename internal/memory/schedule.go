@@ -79,10 +79,15 @@ func (s *Schedule) nodes(ns []plan.Node, parent int32, lo, hi int) error {
 				r := Region{First: sp.First, End: sp.End, Parent: parent, HostSaved: part.Offload == "saved", HostInputs: part.Offload == "inputs"}
 				if len(part.Cache) > 0 {
 					r.Cached = map[model.OpID]bool{}
+					layer, _ := s.Program.Graph.Span(l, "layer")
+					labels := s.Program.Graph.Labels(layer.First, layer.End)
 					for i := sp.First; i < sp.End; i++ {
-						if slices.Contains(part.Cache, s.Program.Graph.Label(i)) {
+						if slices.Contains(part.Cache, labels[i-layer.First]) {
 							r.Cached[i] = true
 						}
+					}
+					if len(r.Cached) != len(part.Cache) {
+						return fmt.Errorf("layer %d: part %q has not all of the ops %v", l, part.Span, part.Cache)
 					}
 				}
 				s.add(r)

@@ -140,6 +140,3 @@ func (g *Graph) Bytes(t TensorID) int64 {
 	x := &g.Tensors[t]
 	return x.Shape.Count() * x.DType.Size()
 }
-
-// Label names an op for people and plans: its ATen name; see Op.
-func (g *Graph) Label(i OpID) string { return g.Ops[i].Row().Aten }

@@ -1,99 +1,103 @@
 package strategy
 
 import (
-	"strings"
-
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 )
 
-// parts are the spans an option may checkpoint on their own, in the order of a layer's forward pass. They name module
-// boundaries: a trainer can wrap each in torch.utils.checkpoint.
-var parts = []string{"norm1", "core", "attn", "norm2", "act", "mlp"}
-
-// Options enumerates the ways to treat one layer of a graph: keep, full, and every set of disjoint parts that the
-// layer has.
-func Options(g *model.Graph, layer int) []plan.Option {
-	out := []plan.Option{plan.Keep, plan.Full}
-	var spans []model.Span
-	for _, name := range parts {
-		if s, ok := g.Span(layer, name); ok {
-			spans = append(spans, s)
-		}
-	}
-	for set := 1; set < 1<<len(spans); set++ {
-		if o, ok := option(spans, set); ok {
-			out = append(out, o)
-		}
-	}
-	return out
-}
-
-// option is the option that checkpoints the spans of a set, if they are disjoint.
-func option(spans []model.Span, set int) (plan.Option, bool) {
-	var o plan.Option
-	var names []string
-	var taken []model.Span
-	for i, s := range spans {
-		if set&(1<<i) == 0 {
-			continue
-		}
-		for _, t := range taken {
-			if s.First < t.End && t.First < s.End {
-				return o, false
-			}
-		}
-		taken = append(taken, s)
-		names = append(names, s.Name)
-		o.Regions = append(o.Regions, plan.Region{Span: s.Name})
-	}
-	o.Name = strings.Join(names, "+")
-	return o, true
-}
-
-// pricing is what the menu's options cost at every layer of one graph, as differences of whole-graph simulations in
-// which all layers take the same option.
+// pricing is what the options of a menu cost at every layer, as differences of whole-graph simulations in which all
+// layers take the same option. Equal layers are priced on a short chain of them.
 type pricing struct {
 	options []plan.Option
-	blocks  [][]memory.BlockProfile // by option, by block
-	whole   []*memory.Timeline      // by option
-	shared  shared
+	same    []int                   // by layer: the layer of the priced chain that stands for it
+	first   int                     // number of the priced chain's first layer block
+	blocks  [][]memory.BlockProfile // by option, by block of the priced chain
+	shared  []shared
+	// keep is the whole graph with every layer kept: what the rows of embedding and head are read from.
+	keep *memory.Timeline
+	ref  []memory.BlockProfile
+	// held is what all layers keep together if they keep everything.
+	held int64
 }
 
-// price simulates the graph once an option.
-func price(p *memory.Program, sheet *gpu.Sheet, options []plan.Option) (*pricing, error) {
-	pr := &pricing{}
-	for i := range options {
-		o := options[i]
-		pl := &plan.Plan{Nodes: []plan.Node{{First: 0, Last: p.Graph.Layers - 1, Option: &o}}}
-		s, err := memory.Lower(p, pl)
-		if err != nil {
-			return nil, err
-		}
-		tl, blocks, err := memory.Profile(s, sheet)
-		if err != nil {
-			return nil, err
-		}
-		pr.options = append(pr.options, o)
-		pr.blocks = append(pr.blocks, blocks)
-		pr.whole = append(pr.whole, tl)
+// price simulates the graph once with all layers kept, and a short chain once an option.
+func price(p *memory.Program, sheet *gpu.Sheet) (*pricing, error) {
+	q, same, err := short(p)
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	pr.shared, err = sharedBy(p, options)
-	return pr, err
+	options := Options(q.Graph, q.Graph.Layers/2)
+	if q == p && p.Graph.Layers > shortLayers { // every option costs a walk of the whole graph
+		options = partOptions(p.Graph, p.Graph.Layers/2)
+	}
+	pr := &pricing{same: same}
+	pr.first, _ = layerBlocks(q.Graph)
+	for i := range options {
+		_, blocks, err := profileAll(q, options[i], sheet)
+		if err != nil {
+			continue // not every layer has this part
+		}
+		pr.options = append(pr.options, options[i])
+		pr.blocks = append(pr.blocks, blocks)
+	}
+	if pr.keep, pr.ref, err = profileAll(p, plan.Keep, sheet); err != nil {
+		return nil, err
+	}
+	if pr.shared, err = sharedBy(q, pr.options); err != nil {
+		return nil, err
+	}
+	for i := range p.Graph.Layers {
+		pr.held += pr.keeps(0, i) // option 0 is keep
+	}
+	for u := range pr.shared {
+		if pr.shared[u].released(0) >= 0 {
+			pr.held += pr.shared[u].bytes
+		}
+	}
+	return pr, nil
 }
 
-// keeps is what option k keeps of block i between its forward and its backward (s), without what is shared, which
-// the first layer releases when all layers take the same option.
-func (pr *pricing) keeps(k, i, first int) int64 {
-	b := &pr.blocks[k][i]
+// profileAll simulates a program with the same option at every layer.
+func profileAll(p *memory.Program, o plan.Option, sheet *gpu.Sheet) (*memory.Timeline, []memory.BlockProfile, error) {
+	s, err := memory.Lower(p, &plan.Plan{Nodes: []plan.Node{{First: 0, Last: p.Graph.Layers - 1, Option: &o}}})
+	if err != nil {
+		return nil, nil, err
+	}
+	return memory.Profile(s, sheet)
+}
+
+// at is the price of option k at a layer.
+func (pr *pricing) at(k, layer int) *memory.BlockProfile {
+	return &pr.blocks[k][pr.first+pr.same[layer]]
+}
+
+// keeps is what option k keeps of a layer between its forward and its backward (s), without what is shared, which
+// its first keeper releases when all layers take the same option.
+func (pr *pricing) keeps(k, layer int) int64 {
+	b := pr.at(k, layer)
 	s := b.BackwardBefore - b.BackwardAfter + b.Grad
-	if i == first && pr.shared.holds[k] {
-		s -= pr.shared.bytes
+	for u := range pr.shared {
+		if pr.shared[u].released(k) == pr.same[layer] {
+			s -= pr.shared[u].bytes
+		}
 	}
 	return s
+}
+
+// choice is option k at a layer as a row of the flat problem; up and down lift forward and backward onto its base.
+func (pr *pricing) choice(k, layer int, up, down int64) Choice {
+	b := pr.at(k, layer)
+	s := pr.keeps(k, layer)
+	return Choice{
+		Label:    pr.options[k].Name,
+		Save:     s,
+		SaveFwd:  b.ForwardAfter - b.ForwardBefore,
+		Forward:  up + b.ForwardPeak - b.ForwardBefore,
+		Backward: down + s + b.BackwardPeak - b.BackwardBefore,
+		Time:     b.Recompute + b.Transfer,
+	}
 }
 
 // problem turns the prices into a flat problem. Blocks before the first layer and after the last run the same way
@@ -104,7 +108,7 @@ func (pr *pricing) keeps(k, i, first int) int64 {
 func (pr *pricing) problem(g *model.Graph) *Problem {
 	first, last := layerBlocks(g)
 	p := &Problem{}
-	ref := pr.blocks[0]
+	ref := pr.ref
 	var grads int64
 	for b := first; b < len(g.Blocks); b++ {
 		grads += ref[b].Grad
@@ -112,41 +116,25 @@ func (pr *pricing) problem(g *model.Graph) *Problem {
 	forward := ref[first].ForwardBefore
 	backward := ref[first].BackwardAfter - grads
 	p.Base = min(forward, backward)
-	up, down := forward-p.Base, backward-p.Base
-
-	for i := first; i <= last; i++ {
-		blk := Block{Grad: ref[i].Grad}
+	for i := range g.Layers {
+		blk := Block{Grad: ref[first+i].Grad}
 		for k := range pr.options {
-			b := &pr.blocks[k][i]
-			s := pr.keeps(k, i, first)
-			blk.Choices = append(blk.Choices, Choice{
-				Label:    pr.options[k].Name,
-				Save:     s,
-				SaveFwd:  b.ForwardAfter - b.ForwardBefore,
-				Forward:  up + b.ForwardPeak - b.ForwardBefore,
-				Backward: down + s + b.BackwardPeak - b.BackwardBefore,
-				Time:     b.Recompute + b.Transfer,
-			})
+			blk.Choices = append(blk.Choices, pr.choice(k, i, forward-p.Base, backward-p.Base))
 		}
 		p.Blocks = append(p.Blocks, blk)
 	}
 	head := Choice{Label: "head"}
-	var held int64
-	for i := first; i <= last; i++ {
-		held += pr.keeps(0, i, first)
-	}
 	for i := last + 1; i < len(g.Blocks); i++ {
 		b := &ref[i]
-		head.Forward = max(head.Forward, up+b.ForwardPeak-ref[last].ForwardAfter)
-		// Σ_{j>i} g_j of the head's later blocks is inside its peak
-		head.Backward = max(head.Backward, b.BackwardPeak-p.Base-held)
+		head.Forward = max(head.Forward, forward-p.Base+b.ForwardPeak-ref[last].ForwardAfter)
+		head.Backward = max(head.Backward, b.BackwardPeak-p.Base-pr.held)
 		p.HeadGrad += b.Grad
 	}
 	p.Head = []Choice{head}
 	for b := range first {
 		p.Floor = max(p.Floor, ref[b].ForwardPeak, ref[b].BackwardPeak)
 	}
-	p.Floor = max(p.Floor, pr.whole[0].Second.Peak[memory.Optimizer].Bytes)
+	p.Floor = max(p.Floor, pr.keep.Second.Peak[memory.Optimizer].Bytes)
 	return p
 }
 
@@ -165,22 +153,30 @@ func layerBlocks(g *model.Graph) (first, last int) {
 }
 
 // prune drops options that another beats, or equals, in every price at every layer.
-func (pr *pricing) prune(g *model.Graph) {
-	first, last := layerBlocks(g)
+func (pr *pricing) prune() {
+	n := len(pr.options)
+	layers := []int{}
+	seen := map[int]bool{}
+	for l, k := range pr.same {
+		if !seen[k] {
+			seen[k] = true
+			layers = append(layers, l)
+		}
+	}
 	beats := func(a, b int) bool {
-		for i := first; i <= last; i++ {
-			x, y := &pr.blocks[a][i], &pr.blocks[b][i]
-			sx, sy := pr.keeps(a, i, first), pr.keeps(b, i, first)
-			if sx > sy || pr.shared.holds[a] && !pr.shared.holds[b] || x.ForwardAfter-x.ForwardBefore > y.ForwardAfter-y.ForwardBefore ||
-				x.ForwardPeak-x.ForwardBefore > y.ForwardPeak-y.ForwardBefore ||
-				sx+x.BackwardPeak-x.BackwardBefore > sy+y.BackwardPeak-y.BackwardBefore ||
-				x.Recompute+x.Transfer > y.Recompute+y.Transfer {
+		for _, l := range layers {
+			for u := range pr.shared {
+				if pr.holds(u, l, a) && !pr.holds(u, l, b) {
+					return false
+				}
+			}
+			x, y := pr.choice(a, l, 0, 0), pr.choice(b, l, 0, 0)
+			if x.Save > y.Save || x.SaveFwd > y.SaveFwd || x.Forward > y.Forward || x.Backward > y.Backward || x.Time > y.Time {
 				return false
 			}
 		}
 		return true
 	}
-	n := len(pr.options)
 	drop := make([]bool, n)
 	for b := range n {
 		for a := range n {
@@ -189,14 +185,24 @@ func (pr *pricing) prune(g *model.Graph) {
 			}
 		}
 	}
-	out := &pricing{shared: shared{bytes: pr.shared.bytes}}
-	for k := range n {
-		if !drop[k] {
-			out.shared.holds = append(out.shared.holds, pr.shared.holds[k])
-			out.options = append(out.options, pr.options[k])
-			out.blocks = append(out.blocks, pr.blocks[k])
-			out.whole = append(out.whole, pr.whole[k])
+	out := *pr
+	out.options, out.blocks = nil, nil
+	for u := range pr.shared {
+		for l, h := range pr.shared[u].holds {
+			var kept []bool
+			for k := range h {
+				if !drop[k] {
+					kept = append(kept, h[k])
+				}
+			}
+			pr.shared[u].holds[l] = kept
 		}
 	}
-	*pr = *out
+	for k := range n {
+		if !drop[k] {
+			out.options = append(out.options, pr.options[k])
+			out.blocks = append(out.blocks, pr.blocks[k])
+		}
+	}
+	*pr = out
 }

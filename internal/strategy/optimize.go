@@ -86,11 +86,11 @@ func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		res.ReserveItems = req.Sheet.Reserve(tensor)
 	}
 	res.TensorBudget = tensor
-	pr, err := price(p, req.Sheet, Options(g, g.Layers/2))
+	pr, err := price(p, req.Sheet)
 	if err != nil {
 		return nil, err
 	}
-	pr.prune(g)
+	pr.prune()
 	prob := pr.problem(g)
 	prob.Budget = int64(tensor)
 	res.Problem = prob
@@ -106,7 +106,7 @@ func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		}
 		res.Named = append(res.Named, a)
 	}
-	sol, err := pr.shared.solve(ctx, prob)
+	sol, err := pr.solve(ctx, prob)
 	var inf *InfeasibleError
 	if errors.As(err, &inf) {
 		return nil, noPlan(ctx, p, pr, prob, req, res, inf)

@@ -45,14 +45,23 @@ func TestBelievedIsSimulated(t *testing.T) {
 		{"llama-3.2-1b amp", "llama-3.2-1b", func(s *model.Spec) { s.Precision = model.AmpBF }},
 		{"llama-3.2-1b fp32 eager", "llama-3.2-1b", func(s *model.Spec) { s.Precision = model.FP32; s.Attention = "eager" }},
 		{"llama-3-8b lora", "llama-3-8b", func(s *model.Spec) { s.Train.LoRA = lora; s.Checkpoint = "full" }},
+		{"gemma-2 windows", "gemma-2-2b", func(s *model.Spec) { s.S = 8192; s.Attention = "eager" }},
+		{"llama-3-70b", "llama-3-70b", nil},
 		{"qwen3 fused norm", "qwen3-0.6b", func(s *model.Spec) { s.Norm = "rmsnorm-fused" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := program(t, c.preset, c.change)
-			pr, err := price(p, nil, Options(p.Graph, 1))
+			sheet, err := gpu.Lookup("a100-80gb")
 			if err != nil {
 				t.Fatal(err)
 			}
+			pr, err := price(p, sheet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := len(pr.options)
+			pr.prune()
+			t.Logf("%d of %d options stay", len(pr.options), all)
 			prob := pr.problem(p.Graph)
 			rng := rand.New(rand.NewSource(1))
 			for n := range 60 {
@@ -68,7 +77,7 @@ func TestBelievedIsSimulated(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				peak := pr.shared.believe(prob, choice)
+				peak := pr.believe(prob, choice)
 				if peak != tl.Peak.Bytes {
 					names := ""
 					for _, k := range choice {

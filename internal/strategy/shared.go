@@ -10,66 +10,93 @@ import (
 	"ckptplan/internal/plan"
 )
 
-// shared is what some options of a menu keep although no layer made it: the mask of eager attention, which a region
-// that reads it must keep, and which nothing else saves. It is one storage however many layers keep it, alive in
-// backward from its start to the end of the first layer that keeps it; so that layer alone is charged with it.
+// shared is a storage that no layer made and that some options at some layers keep: the mask of eager attention, which
+// a region that reads it must keep and which nothing else saves. It is alive in backward until the first layer that
+// keeps it is done, however many keep it; so the first keeper alone is charged with it.
 type shared struct {
 	bytes int64
-	holds []bool // by option
+	holds [][]bool // by layer of the priced chain, by option
 }
 
-// sharedBy compares what the options keep of storages from before the layers. What all options keep (cos and sin)
-// is the base's; the rest is shared.
-func sharedBy(p *memory.Program, options []plan.Option) (shared, error) {
+// sharedBy compares what the options keep of storages from before the layers. What every option keeps at every layer
+// (cos and sin) belongs to the base; what only the first layer keeps is its own input.
+func sharedBy(p *memory.Program, options []plan.Option) ([]shared, error) {
 	g := p.Graph
 	first, _ := layerBlocks(g)
 	begin := g.Blocks[first].First
-	sets := make([]map[model.StorageID]bool, len(options))
-	all := map[model.StorageID]int{}
+	found := map[model.StorageID]*shared{}
+	var order []model.StorageID
 	for k := range options {
 		o := options[k]
 		s, err := memory.Lower(p, &plan.Plan{Nodes: []plan.Node{{First: 0, Last: g.Layers - 1, Option: &o}}})
 		if err != nil {
-			return shared{}, err
+			return nil, err
 		}
-		sets[k] = map[model.StorageID]bool{}
-		// the second block of the chain: it does not read the embedding's output
-		b := g.Blocks[min(first+1, len(g.Blocks)-1)]
-		for st := range s.Keeps(b.First, b.End) {
-			if born := g.Storages[st].Born; born < begin {
-				sets[k][st] = true
-				all[st]++
+		for l := range g.Layers {
+			b := &g.Blocks[first+l]
+			for st := range s.Keeps(b.First, b.End) {
+				if g.Storages[st].Born >= begin {
+					continue
+				}
+				sh := found[st]
+				if sh == nil {
+					sh = &shared{bytes: g.Storages[st].Bytes, holds: make([][]bool, g.Layers)}
+					for i := range sh.holds {
+						sh.holds[i] = make([]bool, len(options))
+					}
+					found[st] = sh
+					order = append(order, st)
+				}
+				sh.holds[l][k] = true
 			}
 		}
 	}
-	sh := shared{holds: make([]bool, len(options))}
-	for st, n := range all {
-		if n == len(options) {
+	slices.Sort(order)
+	var out []shared
+	for _, st := range order {
+		sh := found[st]
+		always, later := true, false
+		for l := range sh.holds {
+			always = always && !slices.Contains(sh.holds[l], false)
+			later = later || l > 0 && slices.Contains(sh.holds[l], true)
+		}
+		if always || !later {
 			continue
 		}
-		sh.bytes += g.Storages[st].Bytes
-		for k := range options {
-			sh.holds[k] = sh.holds[k] || sets[k][st]
+		if i := slices.IndexFunc(out, func(o shared) bool { return slices.EqualFunc(o.holds, sh.holds, slices.Equal[[]bool]) }); i >= 0 {
+			out[i].bytes += sh.bytes
+		} else {
+			out = append(out, *sh)
 		}
 	}
-	return sh, nil
+	return out, nil
 }
 
-// charge gives the problem in which block f is the first that keeps what is shared (len(Blocks): none does).
-func (sh *shared) charge(p *Problem, f int) (*Problem, [][]int) {
+// released is the layer of the priced chain at which s goes if all its layers take option k, or −1.
+func (s *shared) released(k int) int {
+	return slices.IndexFunc(s.holds, func(h []bool) bool { return h[k] })
+}
+
+// charge gives the problem in which block first[u] is the first that keeps what is shared in unit u (len(Blocks): none
+// does), and the options that each block still has.
+func (pr *pricing) charge(p *Problem, first []int) (*Problem, [][]int) {
 	q := *p
 	q.Blocks = slices.Clone(p.Blocks)
 	kept := make([][]int, len(q.Blocks))
 	for i := range q.Blocks {
 		b := &q.Blocks[i]
 		var cs []Choice
+	options:
 		for k, c := range b.Choices {
-			if i < f && sh.holds[k] || i == f && !sh.holds[k] {
-				continue
-			}
-			if i == f {
-				c.Save += sh.bytes
-				c.Backward += sh.bytes
+			for u := range pr.shared {
+				h := pr.holds(u, i, k)
+				if i < first[u] && h || i == first[u] && !h {
+					continue options
+				}
+				if i == first[u] {
+					c.Save += pr.shared[u].bytes
+					c.Backward += pr.shared[u].bytes
+				}
 			}
 			cs = append(cs, c)
 			kept[i] = append(kept[i], k)
@@ -79,18 +106,23 @@ func (sh *shared) charge(p *Problem, f int) (*Problem, [][]int) {
 	return &q, kept
 }
 
-// first is the first block whose choice keeps what is shared.
-func (sh *shared) first(choice []int) int {
-	return slices.IndexFunc(append(slices.Clone(choice), -1), func(k int) bool { return k < 0 || sh.holds[k] })
+// holds says whether option k at a layer keeps unit u.
+func (pr *pricing) holds(u, layer, k int) bool { return pr.shared[u].holds[pr.same[layer]][k] }
+
+// firstKeepers are the first blocks of a choice that keep each unit.
+func (pr *pricing) firstKeepers(choice []int) []int {
+	out := make([]int, len(pr.shared))
+	for u := range out {
+		for out[u] < len(choice) && !pr.holds(u, out[u], choice[out[u]]) {
+			out[u]++
+		}
+	}
+	return out
 }
 
 // believe is the peak that a problem predicts for a choice.
-func (sh *shared) believe(p *Problem, choice []int) int64 {
-	if sh.bytes == 0 {
-		peak, _ := p.Evaluate(&Solution{Choice: choice})
-		return peak
-	}
-	q, kept := sh.charge(p, sh.first(choice))
+func (pr *pricing) believe(p *Problem, choice []int) int64 {
+	q, kept := pr.charge(p, pr.firstKeepers(choice))
 	c := make([]int, len(choice))
 	for i, k := range choice {
 		c[i] = slices.Index(kept[i], k)
@@ -99,43 +131,46 @@ func (sh *shared) believe(p *Problem, choice []int) int64 {
 	return peak
 }
 
+// maxShared is the most shared units for which every combination of first keepers is tried; with more, all are
+// charged to every block, which keeps plans legal but may miss a faster one.
+const maxShared = 2
+
 // solve is SolveFlat with what is shared charged once. The problem without the charge bounds it from below; if its
-// optimum still fits with the charge, that is the answer, else every first keeper is tried.
-func (sh *shared) solve(ctx context.Context, p *Problem) (*Solution, error) {
+// optimum still fits with the charge, that is the answer, else every combination of first keepers is tried.
+func (pr *pricing) solve(ctx context.Context, p *Problem) (*Solution, error) {
 	sol, err := SolveFlat(ctx, p)
-	if sh.bytes == 0 || err != nil {
-		return sol, err // even without the charge nothing fits: Needed is corrected by the caller's simulation
+	if len(pr.shared) == 0 {
+		return sol, err
 	}
-	if peak := sh.believe(p, sol.Choice); peak <= p.Budget {
-		sol.Peak = peak
-		return sol, nil
+	relaxed := int64(-1)
+	if err == nil {
+		if peak := pr.believe(p, sol.Choice); peak <= p.Budget {
+			sol.Peak = peak
+			return sol, nil
+		}
+		relaxed = sol.Time
 	}
-	relaxed := sol.Time
+	if len(pr.shared) > maxShared {
+		return pr.solveAllCharged(ctx, p)
+	}
 	var best *Solution
 	var needed int64
-	for f := 0; f <= len(p.Blocks); f++ {
-		q, kept := sh.charge(p, f)
-		if slices.ContainsFunc(kept, func(k []int) bool { return len(k) == 0 }) {
-			continue
-		}
-		s, err := SolveFlat(ctx, q)
+	first := make([]int, len(pr.shared))
+	for {
+		s, err := pr.solveCharged(ctx, p, first)
 		var inf *InfeasibleError
-		if errors.As(err, &inf) {
+		switch {
+		case errors.As(err, &inf):
 			if needed == 0 || inf.Needed < needed {
 				needed = inf.Needed
 			}
-			continue
-		}
-		if err != nil {
+		case err != nil:
 			return nil, err
-		}
-		for i, k := range s.Choice {
-			s.Choice[i] = kept[i][k]
-		}
-		if best == nil || s.Time < best.Time || s.Time == best.Time && s.Peak < best.Peak {
+		case s == nil: // no block can be the first keeper here
+		case best == nil || s.Time < best.Time || s.Time == best.Time && s.Peak < best.Peak:
 			best = s
 		}
-		if best.Time == relaxed {
+		if best != nil && best.Time == relaxed || !next(first, len(p.Blocks)) {
 			break
 		}
 	}
@@ -143,4 +178,45 @@ func (sh *shared) solve(ctx context.Context, p *Problem) (*Solution, error) {
 		return nil, &InfeasibleError{Budget: p.Budget, Needed: needed}
 	}
 	return best, nil
+}
+
+// next counts first up to n in every place; false after the last.
+func next(first []int, n int) bool {
+	for u := range first {
+		if first[u]++; first[u] <= n {
+			return true
+		}
+		first[u] = 0
+	}
+	return false
+}
+
+func (pr *pricing) solveCharged(ctx context.Context, p *Problem, first []int) (*Solution, error) {
+	q, kept := pr.charge(p, first)
+	if slices.ContainsFunc(kept, func(k []int) bool { return len(k) == 0 }) {
+		return nil, nil
+	}
+	s, err := SolveFlat(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range s.Choice {
+		s.Choice[i] = kept[i][k]
+	}
+	return s, nil
+}
+
+// solveAllCharged keeps everything shared for the whole of backward.
+func (pr *pricing) solveAllCharged(ctx context.Context, p *Problem) (*Solution, error) {
+	q := *p
+	for u := range pr.shared {
+		q.Base += pr.shared[u].bytes
+	}
+	s, err := SolveFlat(ctx, &q)
+	if err != nil {
+		return nil, err
+	}
+	s.Peak = pr.believe(p, s.Choice)
+	s.Status = Feasible
+	return s, nil
 }

@@ -1,0 +1,70 @@
+package model
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Labels names the ops first…end−1 of one layer, as plans and people do: a matrix product or norm by the module whose
+// weight it reads ("q_proj", "c_fc", "input_layernorm"), attention kernels as "attention", any other op by its ATen
+// name. The second and later ops of the same name carry a number: "bmm.2".
+func (g *Graph) Labels(first, end OpID) []string {
+	out := make([]string, end-first)
+	seen := map[string]int{}
+	for i := first; i < end; i++ {
+		name := g.plainLabel(i)
+		seen[name]++
+		if n := seen[name]; n > 1 {
+			name += "." + strconv.Itoa(n)
+		}
+		out[i-first] = name
+	}
+	return out
+}
+
+func (g *Graph) plainLabel(i OpID) string {
+	op := &g.Ops[i]
+	switch op.Row().Work {
+	case Attention:
+		return "attention"
+	case Free:
+		return strings.TrimPrefix(op.Row().Aten, "aten.")
+	}
+	for _, t := range g.Inputs(op) {
+		if p := g.source(t); p >= 0 {
+			parts := strings.Split(g.Params[p].Name, ".")
+			if len(parts) > 1 {
+				return parts[len(parts)-2]
+			}
+			return parts[0]
+		}
+	}
+	return strings.TrimPrefix(op.Row().Aten, "aten.")
+}
+
+// source is the parameter that a tensor is a view or a cast of, or None.
+func (g *Graph) source(t TensorID) ParamID {
+	for {
+		x := &g.Tensors[t]
+		if x.Param >= 0 || x.Producer < 0 {
+			return x.Param
+		}
+		op := &g.Ops[x.Producer]
+		if op.Row().Work != Free && op.Kind != OpToCopy {
+			return None
+		}
+		t = g.args[op.in]
+	}
+}
+
+// Ordinal is the op's place among the ops of the same ATen name between first and itself, from 0: how a selective
+// checkpoint policy, which sees one call after the other, recognises it.
+func (g *Graph) Ordinal(first, i OpID) int {
+	n := 0
+	for j := first; j < i; j++ {
+		if g.Ops[j].Row().Aten == g.Ops[i].Row().Aten {
+			n++
+		}
+	}
+	return n
+}

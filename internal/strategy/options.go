@@ -1,0 +1,93 @@
+package strategy
+
+import (
+	"strings"
+
+	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
+)
+
+// parts are the spans an option may checkpoint on their own, in the order of a layer's forward pass. They name module
+// boundaries: a trainer can wrap each in torch.utils.checkpoint.
+var parts = []string{"norm1", "core", "attn", "norm2", "act", "mlp"}
+
+// maxCached bounds the ops of one layer that an option may cache: beyond it only the largest are tried, since every
+// set of them is an option.
+const maxCached = 8
+
+// Options enumerates the ways to treat one layer: keep, full, every set of disjoint parts that the layer has, and the
+// whole layer with every set of its matrix products and attention kernels cached.
+func Options(g *model.Graph, layer int) []plan.Option {
+	return append(partOptions(g, layer), cacheOptions(g, layer)...)
+}
+
+func partOptions(g *model.Graph, layer int) []plan.Option {
+	out := []plan.Option{plan.Keep, plan.Full}
+	var spans []model.Span
+	for _, name := range parts {
+		if s, ok := g.Span(layer, name); ok {
+			spans = append(spans, s)
+		}
+	}
+	for set := 1; set < 1<<len(spans); set++ {
+		if o, ok := disjoint(spans, set); ok {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// disjoint is the option that checkpoints the spans of a set, if they do not overlap.
+func disjoint(spans []model.Span, set int) (plan.Option, bool) {
+	var o plan.Option
+	var names []string
+	var taken []model.Span
+	for i, s := range spans {
+		if set&(1<<i) == 0 {
+			continue
+		}
+		for _, t := range taken {
+			if s.First < t.End && t.First < s.End {
+				return o, false
+			}
+		}
+		taken = append(taken, s)
+		names = append(names, s.Name)
+		o.Regions = append(o.Regions, plan.Region{Span: s.Name})
+	}
+	o.Name = strings.Join(names, "+")
+	return o, true
+}
+
+// cacheOptions are the whole layer under one checkpoint whose policy saves the outputs of some of the layer's heavy
+// ops: those whose recompute costs more than reading and writing their output.
+func cacheOptions(g *model.Graph, layer int) []plan.Option {
+	span, ok := g.Span(layer, "layer")
+	if !ok {
+		return nil
+	}
+	var heavy []string
+	for i, name := range g.Labels(span.First, span.End) {
+		op := &g.Ops[int(span.First)+i]
+		if w := op.Row().Work; w == model.MatMul || w == model.Attention {
+			heavy = append(heavy, name)
+		}
+	}
+	if len(heavy) > maxCached {
+		heavy = heavy[:maxCached]
+	}
+	var out []plan.Option
+	for set := 1; set < 1<<len(heavy); set++ {
+		var cache []string
+		for i, name := range heavy {
+			if set&(1<<i) != 0 {
+				cache = append(cache, name)
+			}
+		}
+		out = append(out, plan.Option{
+			Name:    "full, cached " + strings.Join(cache, "+"),
+			Regions: []plan.Region{{Span: "layer", Cache: cache}},
+		})
+	}
+	return out
+}
