@@ -49,20 +49,14 @@ type measured struct {
 }
 
 func (c *measured) spec() (*model.Spec, error) {
-	src, err := os.ReadFile("../../testdata/ground-truth/configs/" + c.Model + ".json")
-	if err != nil || c.Model == "" {
-		cfg := map[string]any{}
-		if err := json.Unmarshal(c.Config, &cfg); err != nil {
-			return nil, err
-		}
-		cfg["model_type"] = c.ModelType
-		src, _ = json.Marshal(cfg)
-	}
-	s, err := model.LoadHF(c.ID, src)
+	s, err := c.class()
 	if err != nil {
 		return nil, err
 	}
 	s.B, s.S = c.Batch, c.Seq
+	if c.DecSeq > 0 {
+		s.DecoderS = c.DecSeq
+	}
 	s.Precision = model.Precision(c.Precision)
 	s.Attention = c.Attention
 	s.Checkpoint = c.Strategy
@@ -77,6 +71,81 @@ func (c *measured) spec() (*model.Spec, error) {
 		s.Train.Finetune = "lora"
 	}
 	return s, nil
+}
+
+// class is the model alone: a Hugging Face config, or the arguments of measure.py's TorchEncoder or CustomStack.
+func (c *measured) class() (*model.Spec, error) {
+	switch c.ModelType {
+	case "torch-encoder":
+		return c.torchEncoder()
+	case "custom":
+		return c.custom()
+	}
+	src, err := os.ReadFile("../../testdata/ground-truth/configs/" + c.Model + ".json")
+	if err != nil || c.Model == "" {
+		cfg := map[string]any{}
+		if err := json.Unmarshal(c.Config, &cfg); err != nil {
+			return nil, err
+		}
+		cfg["model_type"] = c.ModelType
+		src, _ = json.Marshal(cfg)
+	}
+	return model.LoadHF(c.ID, src)
+}
+
+func (c *measured) torchEncoder() (*model.Spec, error) {
+	a := struct {
+		L         int      `json:"num_layers"`
+		H         int      `json:"d_model"`
+		Heads     int      `json:"nhead"`
+		FFN       int      `json:"dim_feedforward"`
+		Vocab     int      `json:"vocab_size"`
+		Dropout   *float64 `json:"dropout"`
+		Act       string   `json:"activation"`
+		NormFirst bool     `json:"norm_first"`
+		Causal    bool     `json:"causal"`
+		Positions string   `json:"positions"`
+		MaxLen    int      `json:"max_len"`
+		FinalNorm bool     `json:"final_norm"`
+		Block     string   `json:"block"`
+	}{Act: "relu", Positions: "learned", MaxLen: 5000}
+	if err := json.Unmarshal(c.Config, &a); err != nil {
+		return nil, err
+	}
+	p := 0.1
+	if a.Dropout != nil {
+		p = *a.Dropout
+	}
+	s := &model.Spec{
+		Name: c.ID, Arch: "torch-encoder", L: a.L, H: a.H, Heads: a.Heads, KVHeads: a.Heads, HeadDim: a.H / a.Heads, FFN: a.FFN, Vocab: a.Vocab,
+		MaxS: a.MaxLen, Norm: "layernorm", NormOrder: "post", Activation: a.Act, Positions: a.Positions, Causal: a.Causal, FinalNorm: a.FinalNorm,
+		Bias:    model.Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true},
+		Dropout: model.Dropout{Embedding: p, Attention: p, Residual: p, MLP: p},
+	}
+	if a.NormFirst {
+		s.NormOrder = "pre"
+	}
+	if a.Block == "nn.MultiheadAttention" {
+		s.NeedWeights, s.NormOrder, s.Activation, s.Dropout.MLP = true, "pre", "gelu", 0
+	}
+	return s, nil
+}
+
+func (c *measured) custom() (*model.Spec, error) {
+	var a struct {
+		L      int      `json:"num_layers"`
+		H      int      `json:"width"`
+		Ops    []string `json:"ops"`
+		Labels int      `json:"labels"`
+		Vocab  int      `json:"vocab_size"`
+	}
+	if err := json.Unmarshal(c.Config, &a); err != nil {
+		return nil, err
+	}
+	return &model.Spec{
+		Name: c.ID, Arch: "custom", L: a.L, H: a.H, Heads: 1, KVHeads: 1, HeadDim: a.H, Ops: a.Ops, Labels: a.Labels, Vocab: a.Vocab, Norm: "layernorm",
+		Bias: model.Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true},
+	}, nil
 }
 
 func loadCases(t testing.TB, files ...string) []measured {

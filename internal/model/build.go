@@ -10,28 +10,31 @@ var builders map[string]arch
 
 func init() {
 	builders = map[string]arch{
-		"gpt2":       (*Builder).gpt2,
-		"bert":       (*Builder).bert,
-		"roberta":    (*Builder).bert,
-		"vit":        (*Builder).vit,
-		"gpt-neox":   (*Builder).neox,
-		"opt":        (*Builder).opt,
-		"phi":        (*Builder).phi,
-		"falcon":     (*Builder).falcon,
-		"bloom":      (*Builder).bloom,
-		"llama":      (*Builder).llama,
-		"mistral":    (*Builder).llama,
-		"qwen2":      (*Builder).llama,
-		"qwen3":      (*Builder).llama,
-		"gemma":      (*Builder).gemma,
-		"gemma2":     (*Builder).gemma2,
-		"olmo2":      (*Builder).olmo2,
-		"starcoder2": (*Builder).starcoder2,
-		"cohere":     (*Builder).cohere,
-		"phi3":       (*Builder).phi3,
-		"granite":    (*Builder).granite,
-		"mixtral":    (*Builder).mixtral,
-		"qwen3-moe":  (*Builder).mixtral,
+		"gpt2":          (*Builder).gpt2,
+		"bert":          (*Builder).bert,
+		"roberta":       (*Builder).bert,
+		"vit":           (*Builder).vit,
+		"gpt-neox":      (*Builder).neox,
+		"opt":           (*Builder).opt,
+		"phi":           (*Builder).phi,
+		"falcon":        (*Builder).falcon,
+		"bloom":         (*Builder).bloom,
+		"t5":            (*Builder).t5,
+		"llama":         (*Builder).llama,
+		"mistral":       (*Builder).llama,
+		"qwen2":         (*Builder).llama,
+		"qwen3":         (*Builder).llama,
+		"gemma":         (*Builder).gemma,
+		"gemma2":        (*Builder).gemma2,
+		"olmo2":         (*Builder).olmo2,
+		"starcoder2":    (*Builder).starcoder2,
+		"cohere":        (*Builder).cohere,
+		"phi3":          (*Builder).phi3,
+		"torch-encoder": (*Builder).torchEncoder,
+		"custom":        (*Builder).custom,
+		"granite":       (*Builder).granite,
+		"mixtral":       (*Builder).mixtral,
+		"qwen3-moe":     (*Builder).mixtral,
 	}
 }
 
@@ -40,6 +43,9 @@ func (s *Spec) Build() (*Graph, error) {
 	build, ok := builders[s.Arch]
 	if !ok {
 		return nil, fmt.Errorf("arch %q is not modelled", s.Arch)
+	}
+	if _, err := s.blockOps(); err != nil {
+		return nil, err
 	}
 	b := newBuilder(s)
 	build(b)

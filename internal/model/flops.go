@@ -7,7 +7,7 @@ func (g *Graph) FLOPs(op *Op) int64 {
 	case MatMul:
 		left := in[0]
 		switch op.Kind {
-		case OpAddMM, OpBAddBMM:
+		case OpAddMM, OpBAddBMM, OpBMMAdd:
 			left = in[1]
 		case OpConv2D:
 			w := g.Tensors[in[1]].Shape

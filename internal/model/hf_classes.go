@@ -298,14 +298,14 @@ var classes = []class{
 		arch: "t5", heads: []string{"T5ForConditionalGeneration", "T5WithLMHeadModel"}, eager: true,
 		spec: Spec{
 			L: 6, DecoderL: 6, H: 512, Heads: 8, HeadDim: 64, FFN: 2048, Vocab: 32128, Norm: "rmsnorm", NormOrder: "pre", Activation: "relu",
-			Positions: "relative", Dropout: Dropout{Embedding: .1, Attention: .1, Residual: .1, MLP: .1}, Tied: true,
+			Positions: "relative", Dropout: Dropout{Embedding: .1, Attention: .1, Residual: .1, MLP: .1}, Tied: true, LogitScale: true,
 		},
 		keys: []hfKey{
 			{"num_layers", "L"}, {"num_hidden_layers", "L"}, {"num_decoder_layers", "decoder_L"}, {"d_model", "H"}, {"hidden_size", "H"},
 			{"num_heads", "heads"}, {"num_attention_heads", "heads"}, {"d_kv", "head_dim"}, {"d_ff", "ffn"}, {"vocab_size", "vocab"},
 			{"n_positions", "max_positions"}, {"dropout_rate", "dropout.embedding dropout.attention dropout.residual dropout.mlp"},
 		},
-		varies: []string{"gated", "decoder_S"},
+		varies: []string{"gated", "decoder_S", "logit_scale"},
 	},
 	{
 		arch: "torch-encoder",
@@ -314,7 +314,7 @@ var classes = []class{
 			Dropout: Dropout{Attention: .1, Residual: .1, MLP: .1},
 		},
 		varies: []string{
-			"norm_order", "need_weights", "vocab", "labels", "positions", "max_positions", "tied", "bias.qkv", "bias.out", "bias.mlp", "bias.norm", "bias.head",
+			"norm_order", "need_weights", "causal", "final_norm", "vocab", "labels", "positions", "max_positions", "tied", "bias.qkv", "bias.out", "bias.mlp", "bias.norm", "bias.head",
 			"dropout.embedding", "dropout.attention", "dropout.residual", "dropout.mlp",
 		},
 	},

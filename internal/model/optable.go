@@ -70,11 +70,13 @@ const (
 	OpSoftmax
 	OpLogSoftmax
 	OpNLLLoss
+	OpMSELoss
 	// products
 	OpMM
 	OpAddMM
 	OpBMM
 	OpBAddBMM
+	OpBMMAdd
 	OpConv2D
 	OpGroupedMM
 	OpFlashAttention
@@ -199,6 +201,11 @@ var Table = [kinds]Row{
 		Back: []Step{{Full, "aten.nll_loss_backward", D0, [3]Slot{I0}}},
 	},
 
+	OpMSELoss: {
+		Aten: "aten.mse_loss", Save: []Save{{I0, in0}, {I1, in0}},
+		Back: []Step{{Full, "aten.mse_loss_backward", D0, [3]Slot{I0}}},
+	},
+
 	OpMM: {
 		Aten: "aten.mm", Work: MatMul, Save: []Save{{I0, in1}, {I1, in0}},
 		Back: []Step{{MatRight, "aten.mm", D1, [3]Slot{G0, I0, I1}}, {MatLeft, "aten.mm", D0, [3]Slot{G0, I1, I0}}},
@@ -226,6 +233,11 @@ var Table = [kinds]Row{
 			{Elementwise, "aten.mul", D2, [3]Slot{T0}},
 			{Pass, "", D0, [3]Slot{G0}},
 		},
+	},
+	// baddbmm(c, a, b) = c + a·b, without factors
+	OpBMMAdd: {
+		Aten: "aten.baddbmm", Work: MatMul, Save: []Save{{I1, in2}, {I2, in1}},
+		Back: []Step{{MatLeft, "aten.bmm", D1, [3]Slot{G0, I2}}, {MatRight, "aten.bmm", D2, [3]Slot{G0, I1}}, {Pass, "", D0, [3]Slot{G0}}},
 	},
 	// convolution(x, w, b): backward is one kernel; the input's gradient only if needed.
 	OpConv2D: {

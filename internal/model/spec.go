@@ -35,7 +35,7 @@ type Spec struct {
 	QKNorm     bool    `yaml:"qk_norm" json:"qk_norm" jsonschema:"description=Normalise queries and keys."`
 	Activation string  `yaml:"activation,omitempty" json:"activation,omitempty" jsonschema:"enum=gelu,enum=gelu_new,enum=gelu_tanh,enum=silu,enum=relu,enum=tanh,enum=quick_gelu,description=MLP activation."`
 	Gated      bool    `yaml:"gated" json:"gated" jsonschema:"description=Gated MLP (SwiGLU or GeGLU, by the activation)."`
-	Positions  string  `yaml:"positions,omitempty" json:"positions,omitempty" jsonschema:"enum=learned,enum=rotary,enum=alibi,enum=relative,enum=none,description=Position information."`
+	Positions  string  `yaml:"positions,omitempty" json:"positions,omitempty" jsonschema:"enum=learned,enum=rotary,enum=alibi,enum=relative,enum=sinusoidal,enum=none,description=Position information."`
 	Rotary     float64 `yaml:"rotary_fraction,omitempty" json:"rotary_fraction,omitempty" jsonschema:"description=Share of head_dim that is rotated (default 1)."`
 	MaxS       int     `yaml:"max_positions,omitempty" json:"max_positions,omitempty" jsonschema:"minimum=1,description=Positions of the learned table (OPT's table has two rows more) or of the config."`
 
@@ -48,7 +48,7 @@ type Spec struct {
 	LayerTypes       []string `yaml:"layer_types,omitempty" json:"layer_types,omitempty" jsonschema:"description=full_attention or sliding_attention for each layer (default: all slide if sliding_window is set)."`
 	LogitSoftcap     bool     `yaml:"logit_softcap" json:"logit_softcap" jsonschema:"description=Logits pass tanh(x/c)*c before the loss (Gemma 2)."`
 	AttnSoftcap      bool     `yaml:"attention_softcap" json:"attention_softcap" jsonschema:"description=Attention scores pass tanh(x/c)*c (Gemma 2; eager only)."`
-	LogitScale       bool     `yaml:"logit_scale" json:"logit_scale" jsonschema:"description=Logits are multiplied or divided by a constant (Cohere and Granite)."`
+	LogitScale       bool     `yaml:"logit_scale" json:"logit_scale" jsonschema:"description=Logits (Cohere and Granite) or the decoder's output (T5) are multiplied by a constant."`
 
 	MoE   *MoE   `yaml:"moe,omitempty" json:"moe,omitempty"`
 	Image *Image `yaml:"image,omitempty" json:"image,omitempty"`
@@ -60,6 +60,9 @@ type Spec struct {
 	EmbedDim int `yaml:"embedding_dim,omitempty" json:"embedding_dim,omitempty" jsonschema:"minimum=1,description=Width of the token table (default H)."`
 	// NeedWeights is nn.MultiheadAttention's need_weights (torch-encoder): true takes the bmm + softmax path.
 	NeedWeights bool `yaml:"need_weights,omitempty" json:"need_weights,omitempty" jsonschema:"description=nn.MultiheadAttention returns its weights: bmm and softmax instead of SDPA (torch-encoder)."`
+	// Causal and FinalNorm describe a torch-encoder: a causal mask, and a norm after the last layer.
+	Causal    bool `yaml:"causal,omitempty" json:"causal,omitempty" jsonschema:"description=Causal mask (torch-encoder)."`
+	FinalNorm bool `yaml:"final_norm,omitempty" json:"final_norm,omitempty" jsonschema:"description=Norm after the last layer (torch-encoder)."`
 	// Ops lists the ops of one block of arch custom, such as [linear 4H, gelu, linear H].
 	Ops []string `yaml:"ops,omitempty" json:"ops,omitempty" jsonschema:"description=Ops of one block of arch custom: linear 4H or gelu or relu or layernorm or dropout 0.1 or attention or residual ..."`
 
