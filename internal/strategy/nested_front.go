@@ -80,8 +80,9 @@ func (w *merger) addAlternative(a *alternative, room int64) {
 	if a.two {
 		m = max(m, y.f[0].m+y.shift)
 	}
-	out := w.candidate[:0]
-	i, k := 0, 0
+	out := w.candidate[:0] // only what the envelope does not have yet: most alternatives add nothing
+	known := w.envelope
+	i, k, e := 0, 0, -1
 	for m <= room {
 		for i+1 < len(x.f) && x.f[i+1].m+x.shift <= m {
 			i++
@@ -99,7 +100,12 @@ func (w *merger) addAlternative(a *alternative, room int64) {
 				next = min(next, y.f[k+1].m+y.shift)
 			}
 		}
-		out = append(out, step{m, t})
+		for e+1 < len(known) && known[e+1].m <= m {
+			e++
+		}
+		if e < 0 || t < known[e].t {
+			out = append(out, step{m, t})
+		}
 		if next == math.MaxInt64 {
 			break
 		}
