@@ -312,10 +312,15 @@ func (c *hfConfig) falcon(s *Spec) {
 	}
 }
 
-// t5 splits feed_forward_proj ("relu", "gated-gelu"), whose gated-gelu means gelu_new.
+// t5 splits feed_forward_proj ("relu", "gated-gelu"), whose gated-gelu means gelu_new. tie_word_embeddings says whether
+// the decoder's output is scaled.
 func (c *hfConfig) t5(s *Spec) {
 	if !c.given("decoder_L") {
 		s.DecoderL = s.L
+	}
+	if v := c.get("tie_word_embeddings"); v != nil && v.Value == "false" {
+		s.LogitScale = false // scale_decoder_outputs; the head is tied all the same
+		c.spec["logit_scale"] = v
 	}
 	v := c.get("feed_forward_proj")
 	if v == nil {

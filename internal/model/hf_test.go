@@ -125,8 +125,9 @@ func TestLoadHFReads(t *testing.T) {
 			return s.H == 1024 && s.L == 24 && s.Heads == 16 && s.FFN == 4096 && s.Attention == "eager"
 		}},
 		{"T5 v1.1", `{"model_type":"t5","feed_forward_proj":"gated-gelu","num_decoder_layers":4}`, func(s *Spec) bool {
-			return s.Gated && s.Activation == "gelu_new" && s.DecoderL == 4 && s.L == 6
+			return s.Gated && s.Activation == "gelu_new" && s.DecoderL == 4 && s.L == 6 && s.LogitScale
 		}},
+		{"T5's head is tied whatever the config says", `{"model_type":"t5","tie_word_embeddings":false}`, func(s *Spec) bool { return s.Tied && !s.LogitScale }},
 		{"ViT with a list and labels", `{"model_type":"vit","image_size":[384,384],"patch_size":32,"id2label":{"0":"a","1":"b","2":"c"}}`, func(s *Spec) bool {
 			return s.S == 145 && s.Labels == 3
 		}},
@@ -175,6 +176,7 @@ func TestLoadHFRefuses(t *testing.T) {
 		{"kv heads", `{"model_type": "llama", "num_key_value_heads": 5}`, `1:48: kv_heads 5 does not divide heads 32`},
 		{"layer types", `{"model_type": "gemma2", "layer_types": ["full_attention", "sliding_attention"]}`, `1:41: layer_types has 2 entries for L 26 layers`},
 		{"unknown layer type", `{"model_type": "qwen3", "layer_types": ["linear_attention"]}`, `1:41: layer_types: "linear_attention" is not one of full_attention, sliding_attention (did you mean "sliding_attention"?)`},
+		{"T5 in fp16", `{"model_type": "t5", "dtype": "float16"}`, `1:1: dtype fp16: T5 clamps its layers' outputs and keeps wo in fp32 then, which is not modelled: use bf16, fp32 or amp`},
 		{"eager only", `{"model_type": "t5", "attn_implementation": "sdpa"}`, `1:45: attention sdpa: the t5 class of Hugging Face has eager attention only`},
 		{"not an object", `[1]`, `1:1: a config.json is an object such as {"model_type": "llama", …}, not a list`},
 		{"negative layers", `{"model_type": "gemma2", "num_hidden_layers": -3}`, `1:47: L: -3, but it is a whole number of at least 1`},

@@ -32,6 +32,9 @@ func (s *Spec) problems() []problem {
 	if s.KVHeads > 0 && s.Heads%s.KVHeads != 0 {
 		add("kv_heads", "kv_heads %d does not divide heads %d", s.KVHeads, s.Heads)
 	}
+	if s.Arch == "t5" && s.Precision == "fp16" {
+		add("dtype", "dtype fp16: T5 clamps its layers' outputs and keeps wo in fp32 then, which is not modelled: use bf16, fp32 or amp")
+	}
 	if s.Arch == "falcon" && !s.NewDecoder && s.KVHeads != 1 && s.KVHeads != s.Heads {
 		add("kv_heads", "kv_heads %d: without new_decoder, Falcon has 1 or as many as heads", s.KVHeads)
 	}
