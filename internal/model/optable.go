@@ -239,9 +239,9 @@ var Table = [kinds]Row{
 		Aten: "aten.baddbmm", Work: MatMul, Save: []Save{{I1, in2}, {I2, in1}},
 		Back: []Step{{MatLeft, "aten.bmm", D1, [3]Slot{G0, I2}}, {MatRight, "aten.bmm", D2, [3]Slot{G0, I1}}, {Pass, "", D0, [3]Slot{G0}}},
 	},
-	// convolution(x, w, b): backward is one kernel; the input's gradient only if needed.
+	// convolution(x, w, b): backward is one kernel; the input's gradient only if needed. The weight is kept all the same.
 	OpConv2D: {
-		Aten: "aten.convolution", Work: MatMul, Save: []Save{{I0, in1}, {I1, in0}},
+		Aten: "aten.convolution", Work: MatMul, Save: []Save{{I0, in1}, {I1, in0 | in1}},
 		Back: []Step{
 			{Full, "aten.convolution_backward", D0, [3]Slot{I0}},
 			{Full, "aten.convolution_backward", D1, [3]Slot{I1}},
