@@ -231,7 +231,7 @@ func beforeLoss(t *testing.T, p *Program, strategy string) int64 {
 	m.res = &StepResult{}
 	var at int64
 	m.trace = func(string) {
-		if m.phase == Forward && at == 0 && m.op >= 0 && strings.HasPrefix(m.g.Blocks[m.g.Ops[m.op].Block].Label, "head") && m.g.Label(m.op) == "aten._to_copy" {
+		if m.phase == Forward && at == 0 && m.op >= 0 && strings.HasPrefix(m.g.Blocks[m.g.Ops[m.op].Block].Label, "head") && m.g.Ops[m.op].Row().Aten == "aten._to_copy" {
 			e := m.p.ops[m.op]
 			if st := m.g.Storages[e.alloc]; st.Role == model.Logits {
 				at = m.live - st.Bytes
