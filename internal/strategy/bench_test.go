@@ -89,6 +89,42 @@ func BenchmarkFlat(b *testing.B) {
 	}
 }
 
+// BenchmarkFlatVectors solves chains whose labels are vectors: weight casts that live until the end of forward
+// (autocast) and bind there, and saved sets of three micro batches that wait in a pipeline.
+func BenchmarkFlatVectors(b *testing.B) {
+	castShare := []float64{0, 0, 0, 0.66, 0.66, 1, 1} // of the casts, what the option does not save anyway
+	for _, kind := range []string{"autocast", "pipeline"} {
+		for _, layers := range []int{32, 126} {
+			p := transformerProblem(layers, true)
+			for i := range p.Blocks {
+				if kind == "pipeline" {
+					p.Blocks[i].Waiting = 3
+					continue
+				}
+				for k := range p.Blocks[i].Choices {
+					const casts = 200e6
+					c := &p.Blocks[i].Choices[k]
+					c.Save += int64((1 - castShare[k]) * casts)
+					c.SaveFwd = c.Save + int64(castShare[k]*casts)
+					c.Backward += casts
+				}
+			}
+			b.Run(fmt.Sprintf("%s/layers=%d", kind, layers), func(b *testing.B) {
+				all := budgets(b, p, 9)
+				n := 0
+				for b.Loop() {
+					q := *p
+					q.Budget = all[n%len(all)]
+					n++
+					if _, err := SolveFlat(context.Background(), &q); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
 // BenchmarkFrontier makes all budgets' optima of 80 different layers at once, in steps of 2 MiB. Wanted: 300 ms.
 func BenchmarkFrontier(b *testing.B) {
 	p := transformerProblem(80, true)

@@ -25,8 +25,8 @@ type Chain struct {
 	// Floor is a peak, base included, that no plan changes.
 	Floor  int64
 	Budget int64
-	// MaxForwards is the most often that a stage's forward may run in a step: 2, 3, …; 0: no limit. Recomputation
-	// inside a stage's option does not count.
+	// MaxForwards is the most often that a stage's forward may run in a step: 1 keeps every stage by one of its options,
+	// 2 allows checkpoints, 3 checkpoints inside them, …; 0: no limit. Recomputation inside an option does not count.
 	MaxForwards int
 	// Bridges allows plans that keep a stage's saved set while its input is dropped and recomputed (options with
 	// Bridge). PyTorch has no form for them. Without bridges the class is rotor's persistent schedules.
@@ -233,8 +233,6 @@ func (c *Chain) validate() error {
 		return fmt.Errorf("%w: sizes, times and limits must not be negative", ErrInvalidProblem)
 	case bytes.over || time.over || c.Budget > largest:
 		return fmt.Errorf("%w: sizes or times add up to more than %d", ErrInvalidProblem, int64(largest))
-	case c.MaxForwards == 1:
-		return fmt.Errorf("%w: every stage runs forward once; MaxForwards 1 leaves nothing to nest", ErrInvalidProblem)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ type Solution struct {
 	// Bound is a proved lower bound on Time, in nanoseconds: Time itself if the status is Optimal.
 	Bound int64
 	// Closed says how optimality was proved: "dual-tight" (Dual.Bound equals Time) or "exact-search" (no label of
-	// the search is faster); "stopped" if it was not.
+	// the search is faster); "stopped" if it was not, "frontier" for a point of a rounded frontier.
 	Closed string
 	// Dual is a certificate whose bound a reader can add up again.
 	Dual  Dual
