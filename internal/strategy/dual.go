@@ -79,7 +79,23 @@ func dualSearch(c *chain, upper int64) (all []*prices, best float64) {
 		all = append([]*prices{refined}, all...)
 		bound = better
 	}
+	if !c.single {
+		for _, by := range [][2]float64{{1.05, 0.95}, {0.95, 1.05}, {1.15, 0.85}, {0.85, 1.15}, {1.1, 1.1}, {0.9, 0.9}, {1.25, 1.25}, {0.75, 0.75}} {
+			all = append(all, s.scaled(refined, by[0], by[1]))
+		}
+	}
 	return all, bound
+}
+
+// scaled is prices with those of backward and forward rows multiplied: what labels in the middle of the chain have
+// used of the two differs.
+func (s *subgradient) scaled(m *prices, bwd, fwd float64) *prices {
+	r := s.fresh()
+	for i := range m.bwd {
+		r.bwd[i], r.fwd[i] = m.bwd[i]*bwd, m.fwd[i]*fwd
+	}
+	r.walk(s.c, s.edges, s.from)
+	return r
 }
 
 // Steps of dualSearch. With one kind of row the first price is nearly right; with more, prices move between them.
