@@ -77,11 +77,15 @@ func runEstimate(cmd *cobra.Command, g *globals, o *estimateOptions) error {
 		return err
 	}
 	device := o.device(card)
-	e, err := report.Estimate(cmd.Context(), report.Request{
-		Spec: spec, Choices: choices, Card: card, Device: device, Reserve: o.kept(), Explain: o.explain,
+	study, err := report.NewStudy(spec, card.Sheet)
+	if err != nil {
+		return &inputError{err}
+	}
+	e, err := study.Estimate(cmd.Context(), report.Request{
+		Choices: choices, Card: card, Device: device, Reserve: o.kept(), Explain: o.explain,
 	})
 	if err != nil {
-		return &usageError{err}
+		return err
 	}
 	if err := o.write(cmd, g, e.Document()); err != nil {
 		return err

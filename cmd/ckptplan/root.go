@@ -12,6 +12,8 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/report"
+	"ckptplan/internal/strategy"
 )
 
 // Exit codes.
@@ -49,41 +51,24 @@ func (e *doesNotFit) Error() string { return e.text }
 
 // exitCode maps an error to the process's exit code.
 func exitCode(err error) int {
-	var (
-		usage     *usageError
-		preset    *model.UnknownPresetError
-		card      *gpu.UnknownError
-		cards     *gpu.AmbiguousError
-		strategy  *plan.UnknownStrategyError
-		input     *inputError
-		invalid   model.Diagnostics
-		mismatch  *plan.MismatchError
-		nothing   *doesNotFit
-		anyUsage  = []any{&usage, &preset, &card, &cards, &strategy}
-		anyInput  = []any{&input, &invalid, &mismatch}
-		asAnyOf   = func(targets []any) bool { return asAny(err, targets) }
-		cancelled = errors.Is(err, context.Canceled)
-	)
 	switch {
-	case cancelled:
+	case errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.As(err, &nothing):
+	case is[*doesNotFit](err):
 		return exitDoesNotFit
-	case asAnyOf(anyInput):
+	case is[*inputError](err), is[model.Diagnostics](err), is[*plan.MismatchError](err):
 		return exitInput
-	case asAnyOf(anyUsage):
+	case is[*usageError](err), is[*model.UnknownPresetError](err), is[*gpu.UnknownError](err), is[*gpu.AmbiguousError](err),
+		is[*plan.UnknownStrategyError](err), is[*report.StrategyError](err), errors.Is(err, strategy.ErrNotChain):
 		return exitUsage
 	}
 	return exitUnexpected
 }
 
-func asAny(err error, targets []any) bool {
-	for _, t := range targets {
-		if errors.As(err, t) {
-			return true
-		}
-	}
-	return false
+// is reports whether an error of type E is in err's chain.
+func is[E error](err error) bool {
+	var e E
+	return errors.As(err, &e)
 }
 
 // message is an error for stderr.
@@ -130,7 +115,7 @@ Start with:  ckptplan estimate                                   a small model, 
 	f.StringVar(&g.color, "color", "auto", "colour: auto, always or never")
 	f.BoolVar(&g.noColor, "no-color", false, "no colour")
 	complete(root, "color", "auto", "always", "never")
-	root.AddCommand(newEstimateCommand(g), newModelsCommand(g), newGPUsCommand(g), newDocsCommand())
+	root.AddCommand(newEstimateCommand(g), newOptimizeCommand(g), newShowCommand(g), newModelsCommand(g), newGPUsCommand(g), newDocsCommand())
 	return root
 }
 

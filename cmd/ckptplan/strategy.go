@@ -75,7 +75,7 @@ func (o *strategyOptions) choices(s *model.Spec, files map[string]*plan.File) ([
 	}
 	var out []report.Choice
 	for _, name := range names {
-		c := report.Choice{Name: name}
+		c := report.Choice{Name: name, Optional: common}
 		if f := files[name]; f != nil {
 			if err := f.Match(s); err != nil {
 				return nil, &inputError{fmt.Errorf("%s: %w", name, err)}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"ckptplan/internal/gpu"
@@ -122,7 +123,6 @@ type Need struct {
 
 // Request is what an estimation is wanted for.
 type Request struct {
-	Spec    *model.Spec
 	Choices []Choice
 	Card    Card
 	// Device is the memory of the whole device, 0 if there is no budget; see Budget for Reserve.
@@ -131,42 +131,30 @@ type Request struct {
 }
 
 // Estimate prices every choice and, where that helps, what would change the outcome.
-func Estimate(ctx context.Context, req Request) (*Estimation, error) {
-	study, err := NewStudy(req.Spec, req.Card.Sheet)
-	if err != nil {
-		return nil, err
-	}
-	return study.Estimate(ctx, req)
-}
-
-// Estimate is the function Estimate for a study that exists.
 func (s *Study) Estimate(ctx context.Context, req Request) (*Estimation, error) {
-	e := &Estimation{
-		FormatVersion: formatVersion, GPU: req.Card, BudgetBytes: req.Device,
-		study: s, budget: Budget{Device: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet},
-	}
-	e.GPU.Name = req.Card.Sheet.Name
+	var prices []*Price
 	for _, c := range req.Choices {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		p, err := s.Price(c)
-		if err != nil {
+		var unfit *StrategyError
+		switch {
+		case c.Optional && errors.As(err, &unfit):
+			continue
+		case err != nil:
 			return nil, err
 		}
-		e.prices = append(e.prices, p)
-		e.Estimates = append(e.Estimates, e.entry(p))
+		prices = append(prices, p)
 	}
-	e.chosen = choose(e.Estimates)
-	chosen := e.prices[e.chosen]
-	e.Model = s.describe(chosen.Timeline.Graph())
-	e.Assumptions = append(append([]string{}, s.Spec.Defaults...), chosen.Timeline.Graph().Assumptions...)
-	if e.GPU.Assumed {
-		e.Assumptions = append(e.Assumptions, fmt.Sprintf("times are for %s: give --gpu", e.GPU.Name))
+	if len(prices) == 0 {
+		return nil, errors.New("no strategy to price")
 	}
-	e.Warnings = append(append([]string{}, s.Spec.Warnings...), e.mistakes()...)
+	e := s.assemble(prices, req)
+	e.choose(choose(e.Estimates))
+	e.Warnings = append(e.Warnings, e.strategyMistakes()...)
 	var err error
-	if v := e.Estimates[e.chosen].Verdict; v != nil && *v != Fits || logitsRule(chosen.Peak) {
+	if v := e.Estimates[e.chosen].Verdict; v != nil && *v != Fits || logitsRule(prices[e.chosen].Peak) {
 		if e.Hints, err = e.hints(ctx); err != nil {
 			return nil, err
 		}
@@ -177,6 +165,31 @@ func (s *Study) Estimate(ctx context.Context, req Request) (*Estimation, error) 
 		}
 	}
 	return e, nil
+}
+
+// assemble holds prices against the budget.
+func (s *Study) assemble(prices []*Price, req Request) *Estimation {
+	e := &Estimation{
+		FormatVersion: formatVersion, GPU: req.Card, BudgetBytes: req.Device,
+		study: s, budget: Budget{Device: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet}, prices: prices,
+	}
+	e.GPU.Name = req.Card.Sheet.Name
+	for _, p := range prices {
+		e.Estimates = append(e.Estimates, e.entry(p))
+	}
+	return e
+}
+
+// choose makes estimate i the one that the headline, assumptions and warnings are about.
+func (e *Estimation) choose(i int) {
+	e.chosen = i
+	g := e.prices[i].Timeline.Graph()
+	e.Model = e.study.describe(g)
+	e.Assumptions = append(append([]string{}, e.study.Spec.Defaults...), g.Assumptions...)
+	if e.GPU.Assumed {
+		e.Assumptions = append(e.Assumptions, fmt.Sprintf("times are for %s: give --gpu", e.GPU.Name))
+	}
+	e.Warnings = append(append([]string{}, e.study.Spec.Warnings...), e.mistakes()...)
 }
 
 // OOM is true if there is a budget and no estimate fits it.

@@ -28,7 +28,6 @@ func (e *Estimation) Document() *Document {
 
 func (e *Estimation) headline() Headline {
 	en := &e.Estimates[e.chosen]
-	peak := "peak " + en.Peak.TensorBytes.Both()
 	if en.Verdict == nil {
 		h := Headline{Word: "PEAK", Text: fmt.Sprintf("%s with %s", en.Peak.TensorBytes.Both(), en.Strategy)}
 		if l := &e.Estimates[lowest(e.Estimates)]; l.Peak.TensorBytes < en.Peak.TensorBytes {
@@ -36,28 +35,27 @@ func (e *Estimation) headline() Headline {
 		}
 		return h
 	}
-	return verdictLine(en, e.budget.Device, peak, len(e.Estimates) > 1)
+	h := verdictLine(en, e.budget.Device)
+	h.Text += "; with " + en.Strategy
+	if *en.Verdict == OOM && len(e.Estimates) > 1 {
+		h.Text += ", the leanest of these"
+	}
+	return h
 }
 
-// verdictLine says whether an estimate fits, by how much, and with what.
-func verdictLine(en *Entry, device unit.Bytes, peak string, several bool) Headline {
-	text := fmt.Sprintf("%s of %s", peak, device.Decimal())
-	switch *en.Verdict {
-	case Fits:
-		return Headline{"FITS", Good, fmt.Sprintf("%s, margin %s after a reserve of %s, with %s", text, en.Need.MarginBytes.Decimal(), en.Need.ReserveBytes.Decimal(), en.Strategy)}
-	case Tight:
-		if en.Need.MarginBytes >= 0 {
-			text += fmt.Sprintf(", margin %s after a reserve of %s", en.Need.MarginBytes.Decimal(), en.Need.ReserveBytes.Decimal())
-		} else {
-			text += fmt.Sprintf(", %s short of a full reserve of %s", (-en.Need.MarginBytes).Decimal(), en.Need.ReserveBytes.Decimal())
-		}
-		return Headline{"TIGHT", Doubtful, text + ", with " + en.Strategy + ": verify it on the device"}
+// verdictLine says whether an estimate fits, and by how much.
+func verdictLine(en *Entry, device unit.Bytes) Headline {
+	text := fmt.Sprintf("peak %s of %s", en.Peak.TensorBytes.Both(), device.Decimal())
+	margin, reserve := en.Need.MarginBytes, en.Need.ReserveBytes.Decimal()
+	switch {
+	case *en.Verdict == Fits:
+		return Headline{"FITS", Good, fmt.Sprintf("%s, margin %s after a reserve of %s", text, margin.Decimal(), reserve)}
+	case *en.Verdict == Tight && margin >= 0:
+		return Headline{"TIGHT", Doubtful, fmt.Sprintf("%s, margin %s after a reserve of %s: verify it on the device", text, margin.Decimal(), reserve)}
+	case *en.Verdict == Tight:
+		return Headline{"TIGHT", Doubtful, fmt.Sprintf("%s, %s short of a full reserve of %s: verify it on the device", text, (-margin).Decimal(), reserve)}
 	}
-	text += fmt.Sprintf(", %s too much after a reserve of %s, with %s", (-en.Need.MarginBytes).Decimal(), en.Need.ReserveBytes.Decimal(), en.Strategy)
-	if several {
-		text += ", the leanest of these"
-	}
-	return Headline{"DOES NOT FIT", Bad, text}
+	return Headline{"DOES NOT FIT", Bad, fmt.Sprintf("%s, %s too much after a reserve of %s", text, (-margin).Decimal(), reserve)}
 }
 
 func (e *Estimation) facts() []Fact {

@@ -35,7 +35,6 @@ func (e *Estimation) mistakes() []string {
 	if s.Train.LoRA != nil {
 		say("LoRA saves gradients and optimizer state, not activations: %s of them are kept with %s", held(chosen).Both(), chosen.Name)
 	}
-	out = append(out, e.strategyMistakes()...)
 	return out
 }
 

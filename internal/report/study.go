@@ -14,7 +14,18 @@ import (
 type Choice struct {
 	Name string
 	Plan *plan.Plan
+	// Optional choices are left out where the model has no such part.
+	Optional bool
 }
+
+// StrategyError says that a strategy cannot be applied to the model.
+type StrategyError struct {
+	Strategy string
+	Err      error
+}
+
+func (e *StrategyError) Error() string { return fmt.Sprintf("strategy %s: %v", e.Strategy, e.Err) }
+func (e *StrategyError) Unwrap() error { return e.Err }
 
 // Study prices plans of one spec on one card. It builds the graph once, or twice with LoRA: there any checkpointing
 // makes the embedding's output require a gradient, since users of adapters have to turn that on with it.
@@ -76,9 +87,23 @@ func (s *Study) Price(c Choice) (*Price, error) {
 	}
 	tl, err := memory.Judge(p, c.Plan, s.Sheet)
 	if err != nil {
-		return nil, fmt.Errorf("strategy %s: %w", c.Name, err)
+		return nil, &StrategyError{c.Name, err}
 	}
-	return &Price{Choice: c, Timeline: tl, Peak: tl.Explain()}, nil
+	return explained(c, tl), nil
+}
+
+// settle is the price of a choice that was simulated on Program's graph. With LoRA the graph of a plan that checkpoints
+// nothing is another one.
+func (s *Study) settle(c Choice, tl *memory.Timeline) (*Price, error) {
+	if s.Spec.Train.LoRA != nil && len(c.Plan.Nodes) == 0 {
+		return s.Price(c)
+	}
+	return explained(c, tl), nil
+}
+
+// explained is the price of a choice that was simulated.
+func explained(c Choice, tl *memory.Timeline) *Price {
+	return &Price{Choice: c, Timeline: tl, Peak: tl.Explain()}
 }
 
 // Tokens is the number of tokens of one optimizer step: micro batch × sequence length × accumulation steps.

@@ -1,0 +1,152 @@
+package report
+
+import (
+	"fmt"
+
+	"ckptplan/internal/plan"
+	"ckptplan/internal/unit"
+)
+
+// Document is the optimization for readers.
+func (o *Optimization) Document() *Document {
+	e := o.estimation
+	d := &Document{Data: o, Facts: e.facts(), Rows: entryRows(e.Estimates)}
+	if o.Plan == nil {
+		d.Headline = Headline{"DOES NOT FIT", Bad, fmt.Sprintf("no plan fits %s: the smallest budget that works is %s", o.BudgetBytes.Both(), o.SmallestBudgetBytes.Both())}
+		d.Tables = append(d.Tables, e.terms(), o.alternatives())
+		if len(o.Hints) > 0 {
+			e.Hints = o.Hints
+			d.Tables = append(d.Tables, e.hintTable())
+		}
+	} else {
+		d.Headline = o.headline()
+		d.Facts = append(d.Facts, o.reserveFact())
+		d.Tables = append(d.Tables, o.layers(), o.alternatives(), o.menu(), Table{Title: "why", Notes: o.Explanation})
+	}
+	for _, w := range o.Warnings {
+		d.Notes = append(d.Notes, "note: "+w)
+	}
+	return d
+}
+
+func (o *Optimization) headline() Headline {
+	h := verdictLine(o.Estimate, o.BudgetBytes)
+	extra := ""
+	if o.Estimate.Time != nil {
+		extra = percent(100*o.Estimate.Time.RecomputeOverhead) + " extra compute; "
+	}
+	h.Text += "; " + extra + planWords(&o.Plan.Plan, o.Model.Layers)
+	return h
+}
+
+func (o *Optimization) reserveFact() Fact {
+	var sum unit.Bytes
+	for _, it := range o.Reserve {
+		sum += it.Bytes
+	}
+	return Fact{"reserve", fmt.Sprintf("%s beside the tensors, which may take %s", sum.Both(), o.TensorBudgetBytes.Both())}
+}
+
+// layers is the plan per run of layers, with the price of the option where the menu has it.
+func (o *Optimization) layers() Table {
+	t := planTable(&o.Plan.Plan, o.Model.Layers)
+	t.Columns = append(t.Columns, Column{Name: "kept a layer"}, Column{Name: "extra time a layer"})
+	prices := map[string]MenuItem{}
+	for _, m := range o.Menu {
+		prices[m.Option] = m
+	}
+	for i, r := range runs(&o.Plan.Plan, o.Model.Layers) {
+		var kept, extra any
+		if m, ok := prices[r.option]; ok {
+			kept, extra = m.KeptBytes, unit.Duration(m.TimeNanoseconds)
+		}
+		t.Rows[i] = append(t.Rows[i], kept, extra)
+	}
+	return t
+}
+
+// planTable is a plan per run of layers.
+func planTable(p *plan.Plan, layers int) Table {
+	t := Table{Title: "the plan", Columns: []Column{{Name: "layers"}, {Name: "count"}, {Name: "option"}, {Name: "what is done"}}}
+	for _, r := range runs(p, layers) {
+		span := fmt.Sprintf("%d-%d", r.first, r.last)
+		if r.first == r.last {
+			span = fmt.Sprint(r.first)
+		}
+		t.Rows = append(t.Rows, Row{span, Count(r.last - r.first + 1), r.option, r.words})
+	}
+	return t
+}
+
+// alternatives are the plan and the named strategies side by side.
+func (o *Optimization) alternatives() Table {
+	t := Table{
+		Title:   "alternatives",
+		Columns: []Column{{Name: "strategy"}, {Name: "peak"}, {Name: "extra compute"}, {Name: "tokens/s"}, {Name: "verdict"}, {Name: "where the peak is"}},
+	}
+	e := o.estimation
+	for i := range e.Estimates {
+		en := &e.Estimates[i]
+		var extra, rate any
+		if en.Time != nil {
+			extra, rate = Percent(100*en.Time.RecomputeOverhead), Rate(en.Time.TokensPerSecond)
+		}
+		t.Rows = append(t.Rows, Row{en.Strategy, en.Peak.TensorBytes, extra, rate, string(*en.Verdict), where(e.prices[i].Timeline)})
+	}
+	return t
+}
+
+// menu lists the ways to treat one layer.
+func (o *Optimization) menu() Table {
+	t := Table{
+		Title:   "menu of a layer in the middle",
+		Columns: []Column{{Name: "option"}, {Name: "what is done"}, {Name: "kept"}, {Name: "needed in backward"}, {Name: "extra time"}},
+	}
+	for _, m := range o.Menu {
+		t.Rows = append(t.Rows, Row{m.Option, m.Words, m.KeptBytes, m.BackwardBytes, unit.Duration(m.TimeNanoseconds)})
+	}
+	return t
+}
+
+// Show is a plan file for readers.
+func Show(f *plan.File) *Document {
+	layers := 0
+	for _, n := range f.Nodes {
+		layers = max(layers, n.Last+1)
+	}
+	d := &Document{Data: f}
+	made := Fact{"model", "any: the file names none"}
+	if f.Model != nil {
+		made.Text = fmt.Sprintf("%s, fingerprint %s", f.Model.Name, f.Model.Fingerprint)
+	}
+	strategy := f.Strategy
+	if f.Class != "" {
+		strategy += ", among " + f.Class + " plans"
+	}
+	d.Facts = []Fact{made, {"strategy", strategy}}
+	if f.Budget > 0 {
+		d.Facts = append(d.Facts, Fact{"budget", f.Budget.Echo()})
+	}
+	if p := f.Predicted; p != nil {
+		text := fmt.Sprintf("peak %s in tensors, in the %s", p.Peak.Both(), p.Phase)
+		if p.Block != "" {
+			text += " of " + p.Block
+		}
+		if p.StepTime > 0 {
+			text += fmt.Sprintf("; step %s on %s, %s extra compute", unit.Duration(p.StepTime), p.GPU, percent(100*p.Overhead))
+		}
+		d.Facts = append(d.Facts, Fact{"predicted", text})
+	}
+	if f.Tool != "" {
+		d.Facts = append(d.Facts, Fact{"written by", "ckptplan " + f.Tool})
+	}
+	if f.Spec != nil {
+		layers = plan.LayersOf(f.Spec)
+	}
+	t := planTable(&f.Plan, layers)
+	if f.Spec == nil {
+		t.Notes = []string{"layers that no line names keep everything"}
+	}
+	d.Tables, d.Rows = []Table{t}, t
+	return d
+}
