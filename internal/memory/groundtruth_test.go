@@ -88,6 +88,9 @@ func (c *measured) class() (*model.Spec, error) {
 			return nil, err
 		}
 		cfg["model_type"] = c.ModelType
+		if c.Auto == "AutoModelForSequenceClassification" {
+			cfg["architectures"] = []string{"BertForSequenceClassification"}
+		}
 		src, _ = json.Marshal(cfg)
 	}
 	return model.LoadHF(c.ID, src)
@@ -257,6 +260,7 @@ func TestGroundTruth(t *testing.T) {
 		check("before", r.Second.BeforeBackward, c.Result.BeforeBackward2)
 		check("bwd", r.Second.Peak[Backward].Bytes, c.Result.Peaks["2.backward"].Bytes)
 		check("opt", r.Second.Peak[Optimizer].Bytes, c.Result.Peaks["2.optimizer"].Bytes)
+		check("host", max(r.First.HostPeak, r.Second.HostPeak), c.Result.HostBytes)
 		if worst > 0.05 {
 			bad++
 			t.Logf("%-50s%s  [%s|%s]", c.ID, text, r.Second.Peak[Backward].Aten, c.Result.Peaks["2.backward"].Op)

@@ -29,6 +29,8 @@ type saveEntry struct {
 	bytes   int64 // of the tensor, as a copy of it to the host would need
 	static  bool
 	param   bool
+	output  bool
+	dense   bool // without gaps and overlap, as a copy to the host needs it
 }
 
 // Compile prepares a graph.
@@ -73,7 +75,7 @@ func Compile(g *model.Graph) *Program {
 			x := &g.Tensors[t]
 			s := &g.Storages[x.Storage]
 			p.saves = append(p.saves, saveEntry{
-				storage: x.Storage, bytes: g.Bytes(t), static: s.Born == model.None, param: s.Role == model.Parameter,
+				storage: x.Storage, bytes: g.Bytes(t), static: s.Born == model.None, param: s.Role == model.Parameter, output: output, dense: model.IsDense(x.Shape, x.Stride),
 			})
 			e.keepsOutput = e.keepsOutput || output
 		})

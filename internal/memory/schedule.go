@@ -26,8 +26,10 @@ type Region struct {
 	Inputs []model.StorageID
 	// HostSaved: nothing is recomputed; each saved tensor goes to the host and comes back.
 	HostSaved bool
-	// HostInputs: the inputs are kept on the host.
+	// HostInputs: what the layer before hands over is kept on the host; tables and masks stay on the device.
 	HostInputs bool
+	// Sent are the inputs that HostInputs sends to the host; they are not in Inputs.
+	Sent []model.StorageID
 	// Cached ops keep their outputs and are not run again.
 	Cached map[model.OpID]bool
 
@@ -130,6 +132,12 @@ func (s *Schedule) finish(id int32) {
 		}
 		for _, t := range g.Inputs(&g.Ops[i]) {
 			st := g.Tensors[t].Storage
+			if r.HostInputs && handedOver(g, t, r.First) {
+				if !slices.Contains(r.Sent, st) {
+					r.Sent = append(r.Sent, st)
+				}
+				continue
+			}
 			if b := g.Storages[st].Born; b != model.None && b < r.First && !slices.Contains(r.Inputs, st) {
 				r.Inputs = append(r.Inputs, st)
 			}
@@ -169,4 +177,15 @@ func (s *Schedule) Keeps(first, end model.OpID) map[model.StorageID]bool {
 		}
 	}
 	return out
+}
+
+// handedOver is true for an activation that the region's function takes as its positional argument: the residual
+// stream, which requires grad, the model's own input, or what the class hands over so.
+func handedOver(g *model.Graph, t model.TensorID, first model.OpID) bool {
+	x := &g.Tensors[t]
+	s := &g.Storages[x.Storage]
+	if s.Born == model.None {
+		return s.Role == model.Input
+	}
+	return s.Born < first && s.Role != model.WeightCast && (x.Grad || s.Positional)
 }

@@ -99,7 +99,7 @@ func (m *machine) level(st model.StorageID, r int32) int32 {
 		if reg.HostSaved {
 			continue
 		}
-		if born >= reg.First || reg.HostInputs && containsStorage(reg.Inputs, st) {
+		if born >= reg.First || containsStorage(reg.Sent, st) {
 			return reg.Depth
 		}
 	}
@@ -194,21 +194,39 @@ func (m *machine) run(r int32, first, end model.OpID, lv int32, stop model.OpID,
 // save takes references for what autograd keeps of one op.
 func (m *machine) save(e *opEntry, own, r, lv int32) {
 	for _, s := range m.p.saves[e.save:e.saveEnd] {
-		if s.static {
-			continue
-		}
-		if own >= 0 && m.s.Regions[own].HostSaved {
-			if lv == 0 {
+		switch {
+		case own >= 0 && m.s.Regions[own].HostSaved:
+			if lv == 0 && !s.param {
+				m.pack(e, s)
 				m.toHost(s.bytes)
 			}
-			continue
-		}
-		if r < 0 {
-			m.hold(s.storage, 0)
-		} else {
-			m.hold(s.storage, m.level(s.storage, r))
+		case r < 0:
+			if !s.static {
+				m.hold(s.storage, 0)
+			}
+		default:
+			if at := m.level(s.storage, r); at > 0 || !s.static {
+				m.hold(s.storage, at)
+			}
 		}
 	}
+}
+
+// pack is a copy to the host: a strided tensor is first made contiguous on the device. Inputs are saved before the op
+// allocates its outputs.
+func (m *machine) pack(e *opEntry, s saveEntry) {
+	if s.dense {
+		return
+	}
+	extra := s.bytes
+	if !s.output {
+		for st := e.alloc; st < e.allocEnd; st++ {
+			extra -= m.g.Storages[st].Bytes
+		}
+	}
+	m.live += extra
+	m.mark("aten.clone")
+	m.live -= extra
 }
 
 func (m *machine) toHost(n int64) {
@@ -225,15 +243,15 @@ func (m *machine) enter(i model.OpID, r, own int32) {
 			continue
 		}
 		for _, st := range reg.Inputs {
-			switch {
-			case reg.HostInputs:
-				if r < 0 {
-					m.toHost(m.g.Storages[st].Bytes)
-				}
-			case r < 0:
+			if r < 0 {
 				m.hold(st, 0)
-			default:
+			} else {
 				m.hold(st, m.level(st, r))
+			}
+		}
+		if r < 0 {
+			for _, st := range reg.Sent {
+				m.toHost(m.g.Storages[st].Bytes)
 			}
 		}
 	}
@@ -254,7 +272,7 @@ func (m *machine) ensure(r int32) {
 	m.again = true
 	lv := reg.Depth
 	if reg.HostInputs {
-		for _, st := range reg.Inputs {
+		for _, st := range reg.Sent {
 			m.refs[lv][st] = 1
 			m.live += m.g.Storages[st].Bytes
 			m.host -= m.g.Storages[st].Bytes
@@ -264,12 +282,10 @@ func (m *machine) ensure(r int32) {
 	}
 	m.run(r, reg.First, reg.End, lv, reg.stop, reg.stopRuns)
 	m.leave(reg, lv)
-	switch {
-	case reg.HostInputs:
-		for _, st := range reg.Inputs {
-			m.release(st, lv)
-		}
-	case reg.Parent >= 0:
+	for _, st := range reg.Sent {
+		m.release(st, lv)
+	}
+	if reg.Parent >= 0 {
 		for _, st := range reg.Inputs {
 			m.release(st, m.level(st, reg.Parent))
 		}
@@ -302,7 +318,7 @@ func (m *machine) unpack(i model.OpID) {
 	m.ensure(own)
 	if m.s.Regions[own].HostSaved {
 		for _, s := range m.p.saves[e.save:e.saveEnd] {
-			if !s.static {
+			if !s.param {
 				m.live += s.bytes
 				m.host -= s.bytes
 				m.mark("aten._to_copy")
@@ -322,11 +338,13 @@ func (m *machine) applied(i model.OpID) {
 	host := m.s.Regions[own].HostSaved
 	for _, s := range m.p.saves[e.save:e.saveEnd] {
 		switch {
-		case s.static:
+		case s.param:
 		case host:
 			m.live -= s.bytes
 		default:
-			m.release(s.storage, m.level(s.storage, own))
+			if at := m.level(s.storage, own); at > 0 || !s.static {
+				m.release(s.storage, at)
+			}
 		}
 	}
 }
@@ -345,7 +363,7 @@ func (m *machine) released(i model.OpID) {
 	}
 	for r := own; r >= 0; r = m.s.Regions[r].Parent {
 		reg := &m.s.Regions[r]
-		if reg.last != i || reg.Parent >= 0 || reg.HostInputs || reg.HostSaved {
+		if reg.last != i || reg.Parent >= 0 || reg.HostSaved {
 			continue
 		}
 		for _, st := range reg.Inputs {

@@ -96,6 +96,7 @@ func (b *Builder) encoderLayer(p string, in, mask TensorID) TensorID {
 	s := b.spec
 	h := int64(s.H)
 	first := b.next()
+	b.argument(mask)
 	x := in
 	attend := func(y TensorID) TensorID {
 		a := b.multiheadAttention(p+"self_attn.", y, mask)
@@ -123,6 +124,7 @@ func (b *Builder) encoderLayer(p string, in, mask TensorID) TensorID {
 func (b *Builder) attentionBlock(p string, in, mask TensorID) TensorID {
 	h := int64(b.spec.H)
 	first := b.next()
+	b.argument(mask)
 	y := b.norm(in, p+"norm1", h)
 	a := b.multiheadAttention(p+"attn.", y, mask)
 	x := b.add(in, a)
@@ -234,6 +236,13 @@ func (b *Builder) bmmAdd(c, x, y TensorID) TensorID {
 	sx, sy, dt := b.t(x).Shape, b.t(y).Shape, b.t(x).DType
 	b.emit(OpBMMAdd, Attr{}, c, x, y)
 	return b.fresh(dt, Shape(sx.D[0], sx.D[1], sy.D[2]), Dims{})
+}
+
+// argument says that a layer is given x, whether or not it reads it: SDPA takes a causal hint instead of the mask.
+func (b *Builder) argument(x TensorID) {
+	if x >= 0 {
+		b.emit(OpArgument, Attr{}, x)
+	}
 }
 
 // squeeze is x without dimension i, which has one element.

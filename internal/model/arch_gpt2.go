@@ -19,6 +19,7 @@ func (b *Builder) gpt2() {
 	mask := TensorID(None)
 	if s.Attention == "eager" {
 		mask = b.causalMask(pos)
+		b.g.storageOf(mask).Positional = true
 	}
 	x = b.dropout(x, s.Dropout.Embedding)
 	x = b.inputRequiresGrad(x)
@@ -76,7 +77,7 @@ func (b *Builder) gpt2Attention(p string, norm OpID, x, mask TensorID) TensorID 
 	for _, i := range []int{1, 2, 0} {
 		hd[i] = b.transpose(b.reshape(parts[i], n, seq, a, d), 1, 2)
 	}
-	o := b.core(hd[0], hd[1], hd[2], attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, keepLayout: true})
+	o := b.core(hd[0], hd[1], hd[2], attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, plainCast: true, keepLayout: true})
 	o = b.contiguous(b.reshape(o, n, seq, h))
 	out := b.conv1d(o, b.weight(p+"c_proj.weight", h, h), b.weight(p+"c_proj.bias", h))
 	b.Live(o)

@@ -37,6 +37,8 @@ type Storage struct {
 	// Drop is the op after which no Python local holds it any more.
 	Drop OpID
 	Role Role
+	// Positional: layers take it as a positional argument, as they do the residual stream, not by keyword.
+	Positional bool
 	// Name says what it is: a parameter's name, or the name of the op that made it.
 	Name string
 }

@@ -90,6 +90,7 @@ const (
 	// without gradient
 	OpPlain
 	OpOnes
+	OpArgument
 	kinds
 )
 
@@ -290,6 +291,8 @@ var Table = [kinds]Row{
 
 	OpPlain: {Aten: "aten.op"},
 	OpOnes:  {Aten: "aten.ones_like"},
+	// a function's argument that no kernel of it reads: a checkpoint around the function keeps it.
+	OpArgument: {Aten: "argument", Work: Free},
 }
 
 // pow(x, n) with n ≥ 2: grad · n·x^(n−1).
