@@ -2,13 +2,18 @@ package model
 
 import "strconv"
 
-// bert is BertForMaskedLM and RobertaForMaskedLM, which differ in their position ids and in names.
+// bert is BertForMaskedLM and RobertaForMaskedLM, which differ in their position ids and in names, and with labels
+// BertForSequenceClassification.
 // Source: transformers/models/bert/modeling_bert.py, roberta/modeling_roberta.py.
 func (b *Builder) bert() {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	ids := b.static("input_ids", Input, I64, Shape(n, seq))
-	labels := b.static("labels", Input, I64, Shape(n, seq))
+	target := Shape(n, seq)
+	if s.Labels > 0 {
+		target = Shape(n)
+	}
+	labels := b.static("labels", Input, I64, target)
 	table := b.static("position_ids", Buffer, I64, Shape(1, int64(s.MaxS)))
 	types := b.static("token_type_ids", Buffer, I64, Shape(1, int64(s.MaxS)))
 
@@ -24,6 +29,30 @@ func (b *Builder) bert() {
 	b.Live(embedded)
 
 	b.begin("head", None)
+	if s.Labels > 0 {
+		b.bertClassifier(x, labels)
+	} else {
+		b.bertMaskedLM(x, words, labels)
+	}
+}
+
+// bertClassifier is the pooler (dense and tanh on the first token) and a linear layer on it.
+func (b *Builder) bertClassifier(x, labels TensorID) {
+	s := b.spec
+	n, h, classes := int64(s.B), int64(s.H), int64(s.Labels)
+	y := b.linear(b.pick(x, 1), b.weight("bert.pooler.dense.weight", h, h), b.weight("bert.pooler.dense.bias", h))
+	pooled := b.unary(OpTanh, y)
+	dropped := b.dropout(pooled, s.Dropout.Residual)
+	logits := b.linear(dropped, b.weight("classifier.weight", classes, h), b.weight("classifier.bias", classes))
+	b.keepLogits(logits)
+	b.g.Loss = b.crossEntropy(b.reshape(logits, n, classes), labels)
+	b.Live(x, pooled, dropped)
+}
+
+// bertMaskedLM is dense, activation and norm, then the vocabulary; the loss takes the logits as they are.
+func (b *Builder) bertMaskedLM(x, words, labels TensorID) {
+	s := b.spec
+	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	y := b.linear(x, b.weight("lm_head.dense.weight", h, h), b.weight("lm_head.dense.bias", h))
 	y = b.activation(s.Activation, y)
 	y = b.norm(y, "lm_head.layer_norm", h)

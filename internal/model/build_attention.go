@@ -8,6 +8,7 @@ type attention struct {
 	groups  int64 // query heads a key head
 	// flavour of the eager path, where classes differ
 	fp32Softmax bool // softmax(dtype=float32).to(dtype) instead of a plain softmax
+	plainCast   bool // a plain softmax is cast to the value's dtype (GPT-2)
 	keepLayout  bool // the output is only transposed, not made contiguous (GPT-2)
 	scaleQuery  bool // the query is scaled before the product (OPT), not the scores
 	softcap     bool // scores pass tanh(x/c)*c
@@ -51,10 +52,13 @@ func (b *Builder) eager(q, k, v TensorID, a attention) TensorID {
 		w = b.add(w, a.mask)
 	}
 	scores := w
-	if a.fp32Softmax {
+	switch {
+	case a.fp32Softmax:
 		w = b.to(b.softmaxIn(w, F32), b.t(q).DType)
-	} else {
+	case a.plainCast:
 		w = b.to(b.softmaxAuto(w), b.t(vr).DType)
+	default:
+		w = b.softmaxAuto(w)
 	}
 	b.Live(scores)
 	w = b.dropout(w, a.dropout)

@@ -241,16 +241,31 @@ func (c *hfConfig) derive(s *Spec, cl *class) {
 		}
 	case "t5":
 		c.t5(s)
-	case "vit":
-		if v := c.get("id2label"); v != nil && v.Kind == yaml.MappingNode && !c.given("labels") && len(v.Content) > 0 {
-			s.Labels = len(v.Content) / 2
-			c.spec["labels"] = v
+	case "bert":
+		if a := c.get("architectures"); a != nil && a.Kind == yaml.SequenceNode && len(a.Content) > 0 && a.Content[0].Value == cl.heads[1] {
+			s.Labels = 2
+			c.labels(s)
 		}
+	case "vit":
+		c.labels(s)
 	case "mixtral":
 		s.MoE.FFN = s.FFN
 	}
 	if !slices.Contains(s.LayerTypes, "sliding_attention") && len(s.LayerTypes) > 0 {
 		s.LayerTypes, s.SlidingWindow = nil, 0
+	}
+}
+
+// labels counts a classifier's classes: num_labels, else the names in id2label.
+func (c *hfConfig) labels(s *Spec) {
+	if v := c.get("num_labels"); v != nil {
+		if !c.given("labels") {
+			c.spec["labels"] = v
+			c.value(s, fieldOf("labels"), v)
+		}
+	} else if v := c.get("id2label"); v != nil && v.Kind == yaml.MappingNode && len(v.Content) > 0 {
+		s.Labels = len(v.Content) / 2
+		c.spec["labels"] = v
 	}
 }
 

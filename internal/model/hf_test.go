@@ -131,6 +131,9 @@ func TestLoadHFReads(t *testing.T) {
 		{"ViT with a list and labels", `{"model_type":"vit","image_size":[384,384],"patch_size":32,"id2label":{"0":"a","1":"b","2":"c"}}`, func(s *Spec) bool {
 			return s.S == 145 && s.Labels == 3
 		}},
+		{"BERT classifier", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"num_labels":3}`, func(s *Spec) bool { return s.Labels == 3 }},
+		{"BERT classifier's default", `{"model_type":"bert","architectures":["BertForSequenceClassification"]}`, func(s *Spec) bool { return s.Labels == 2 }},
+		{"BERT without a head for labels", `{"model_type":"bert","num_labels":3}`, func(s *Spec) bool { return s.Labels == 0 }},
 		{"Mixtral's experts", `{"model_type":"mixtral","num_local_experts":4,"intermediate_size":512}`, func(s *Spec) bool { return s.MoE.Experts == 4 && s.MoE.FFN == 512 && s.MoE.NormTopK }},
 		{"swish is silu", `{"model_type":"llama","hidden_act":"swish"}`, func(s *Spec) bool { return s.Activation == "silu" }},
 		{"tanh gelu", `{"model_type":"gemma","hidden_act":"gelu_pytorch_tanh"}`, func(s *Spec) bool { return s.Activation == "gelu_tanh" }},
@@ -159,7 +162,8 @@ func TestLoadHFRefuses(t *testing.T) {
 		{"state space", `{"model_type": "mamba"}`, `1:16: model_type "mamba" is not modelled: modelled are ` + modelled},
 		{"near name", `{"model_type": "gemma3"}`, `1:16: model_type "gemma3" is not modelled: modelled are ` + modelled + ` (nearest: "gemma")`},
 		{"no model_type", `{"L": 3}`, `1:1: no model_type: a Hugging Face config.json has one, such as "llama"`},
-		{"head", `{"model_type": "bert", "architectures": ["BertForSequenceClassification"]}`, `1:42: BertForSequenceClassification is not modelled: of bert only BertForMaskedLM is`},
+		{"head", `{"model_type": "bert", "architectures": ["BertForTokenClassification"]}`, `1:42: BertForTokenClassification is not modelled: of bert only BertForMaskedLM or BertForSequenceClassification is`},
+		{"regression", `{"model_type": "vit", "num_labels": 1}`, `1:37: labels 1: a regression's loss is not modelled: only the cross-entropy of 2 classes or more is`},
 		{"quantized", `{"model_type": "llama", "quantization_config": {"bits": 4}}`, `1:48: quantization_config: quantized weights are not modelled: only fp32, bf16 and fp16 are`},
 		{"upcast", "{\"model_type\": \"gpt2\",\n \"reorder_and_upcast_attn\": true}", `2:29: gpt2 with reorder_and_upcast_attn: true is not modelled: only false is`},
 		{"decoder BERT", `{"model_type": "bert", "is_decoder": true}`, `1:38: bert with is_decoder: true is not modelled: only false is`},

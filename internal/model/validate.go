@@ -32,6 +32,9 @@ func (s *Spec) problems() []problem {
 	if s.KVHeads > 0 && s.Heads%s.KVHeads != 0 {
 		add("kv_heads", "kv_heads %d does not divide heads %d", s.KVHeads, s.Heads)
 	}
+	if s.Labels == 1 && (s.Arch == "bert" || s.Arch == "vit") {
+		add("labels", "labels 1: a regression's loss is not modelled: only the cross-entropy of 2 classes or more is")
+	}
 	if s.Arch == "t5" && s.Precision == "fp16" {
 		add("dtype", "dtype fp16: T5 clamps its layers' outputs and keeps wo in fp32 then, which is not modelled: use bf16, fp32 or amp")
 	}
