@@ -1,0 +1,234 @@
+package memory
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
+	"ckptplan/internal/unit"
+)
+
+// The tests of this file are public reports of people who trained transformers under a memory limit: what they
+// measured or worked out, in the thread that each test names.
+
+// programOf compiles a preset with other settings.
+func programOf(t testing.TB, preset string, o model.Overrides) *Program {
+	t.Helper()
+	s, err := model.LoadPreset(preset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Override(o); err != nil {
+		t.Fatal(err)
+	}
+	g, err := s.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Compile(g)
+}
+
+func at(b, s int) model.Overrides { return model.Overrides{Batch: &b, Seq: &s} }
+
+// layerInputs sums the layer inputs that full checkpointing keeps: storages of the residual stream.
+func layerInputs(t *testing.T, p *Program) (bytes unit.Bytes) {
+	t.Helper()
+	pl, err := plan.Named("full", p.Graph.Layers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Lower(p, pl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := int64(p.Graph.Spec.B) * int64(p.Graph.Spec.S) * int64(p.Graph.Spec.H)
+	for _, r := range s.Regions {
+		for _, st := range r.Inputs {
+			if b := p.Graph.Storages[st].Bytes; b == 2*n {
+				bytes += unit.Bytes(b)
+			}
+		}
+	}
+	return bytes
+}
+
+// largest is the largest storage that ops of an ATen call make.
+func largest(p *Program, aten string) unit.Bytes {
+	var n int64
+	for i := range p.Graph.Storages {
+		if st := &p.Graph.Storages[i]; st.Born != model.None && st.Name == aten {
+			n = max(n, st.Bytes)
+		}
+	}
+	return unit.Bytes(n)
+}
+
+func near(t *testing.T, what string, got, want unit.Bytes, tolerance float64) {
+	t.Helper()
+	if d := float64(got-want) / float64(want); math.Abs(d) > tolerance {
+		t.Errorf("%s: %s, want %s: %+.2f %%", what, got.Both(), want.Both(), d*100)
+	}
+}
+
+// karpathy/llm.c#478: in GPT-2 1558M, 48 layers of two LayerNorm outputs take 9600 MiB at 32 × 1024 tokens, and a
+// GELU output takes 0.586 GiB a sequence.
+func TestNormAndGELUOutputsOfGPT2(t *testing.T) {
+	p := compileYAML(t, "{arch: gpt2, L: 48, H: 1600, heads: 25, S: 1024, B: 32, dtype: bf16, activation: gelu_tanh, dropout: 0}")
+	var norms, gelus unit.Bytes
+	for i := range p.Graph.Ops {
+		op := &p.Graph.Ops[i]
+		if p.Graph.Blocks[op.Block].Layer == model.None {
+			continue
+		}
+		switch op.Row().Aten {
+		case "aten.native_layer_norm":
+			norms += unit.Bytes(p.Graph.Bytes(p.Graph.Outputs(op)[0]))
+		case "aten.gelu":
+			gelus += unit.Bytes(p.Graph.Bytes(p.Graph.Outputs(op)[0]))
+		}
+	}
+	if norms != 9600*unit.MiB {
+		t.Errorf("norm outputs %s, want 9600 MiB", norms)
+	}
+	if want := 32 * unit.Bytes(48*1024*6400*2); gelus != want { // 0.586 GiB each
+		t.Errorf("GELU outputs %s, want %s", gelus, want)
+	}
+}
+
+// huggingface/transformers#48444: layer inputs kept by checkpointing. Eight layers of Qwen3 of width 1024 keep 128 MiB
+// at 8192 tokens, and moving them to the host frees just that; Qwen3-8B keeps 36 GiB at 131072 tokens.
+func TestLayerInputsKeptByCheckpointing(t *testing.T) {
+	small := compileYAML(t, "{arch: qwen3, L: 8, H: 1024, heads: 16, kv_heads: 8, head_dim: 128, ffn: 3072, vocab: 1000, S: 8192, B: 1, dtype: bf16}")
+	if got := layerInputs(t, small); got != 128*unit.MiB {
+		t.Errorf("8 layers keep %s, want 128 MiB", got)
+	}
+	kept := judgeNamed(t, small, "full").Second
+	moved := judgeNamed(t, small, "offload-inputs").Second
+	if got := unit.Bytes(kept.BeforeBackward - moved.BeforeBackward); got != 128*unit.MiB {
+		t.Errorf("moving them to the host frees %s, want 128 MiB", got)
+	}
+	if got := layerInputs(t, programOf(t, "qwen3-8b", at(1, 131072))); got != 36*unit.GiB {
+		t.Errorf("Qwen3-8B keeps %s, want 36 GiB", got)
+	}
+}
+
+// karpathy/llm.c#773: the residual stream of Llama-3-405B at 131072 tokens is 4 GiB a layer, 504 GiB in all.
+func TestResidualStreamOf405B(t *testing.T) {
+	if got := layerInputs(t, programOf(t, "llama-3.1-405b", at(1, 131072))); got != 504*unit.GiB {
+		t.Errorf("%s, want 504 GiB", got)
+	}
+}
+
+// Sizes of one logits tensor from OOM messages: NVIDIA-NeMo/Automodel#2609 and #2336 (the loss's fp32 copy, vocabulary
+// 151936), modelscope/ms-swift#6966 (32768 tokens), NovaSky-AI/SkyRL#1610 (a chunk of 1024 tokens), and
+// jiaweizzhao/GaLore#57 (31.25 GiB in bf16 for 256 × 2048 tokens and 32000 words).
+func TestLogitsOfOOMMessages(t *testing.T) {
+	for _, tt := range []struct {
+		tokens int
+		want   unit.Bytes // as printed
+		digits float64
+	}{
+		{84_800, 48 * unit.GiB, 0.001}, {32_860, 186 * unit.GiB / 10, 0.002}, {11_555, 654 * unit.GiB / 100, 0.001},
+		{32_768, 1855 * unit.GiB / 100, 0.001}, {1024, 580 * unit.GiB / 1000, 0.001},
+	} {
+		p := programOf(t, "qwen3-4b", at(1, tt.tokens))
+		near(t, fmt.Sprintf("%d tokens", tt.tokens), largest(p, "aten._to_copy"), tt.want, tt.digits)
+	}
+	p := compileYAML(t, "{arch: llama, L: 1, H: 64, heads: 1, vocab: 32000, S: 2048, B: 256, dtype: bf16}")
+	if got := largest(p, "aten.mm"); got != 32000*unit.MiB {
+		t.Errorf("bf16 logits %s, want 31.25 GiB", got)
+	}
+}
+
+// NVIDIA/Megatron-LM#1225: with flash attention there is no score tensor, so recomputing the attention core saves next
+// to nothing (25.52 to 24.94 GB there) and is not faster. With scores in memory it saves 5·a·s²·b bytes a layer
+// (Korthikanti et al. 2022): softmax, its dropout's mask and its output.
+func TestSelectiveRecomputation(t *testing.T) {
+	doc := "{arch: gpt2, L: 24, H: 2048, heads: 16, S: 2048, B: 4, dtype: bf16, activation: gelu_tanh, dropout: 0.1, attention: %s}"
+	flash := compileYAML(t, fmt.Sprintf(doc, "sdpa"))
+	none, selective := judgeNamed(t, flash, "none"), judgeNamed(t, flash, "selective")
+	if saved := none.Peak.Bytes - selective.Peak.Bytes; saved < 0 || float64(saved) > 0.03*float64(none.Peak.Bytes) {
+		t.Errorf("flash: selective saves %s of %s, want about nothing", unit.Bytes(saved), unit.Bytes(none.Peak.Bytes))
+	}
+	eager := compileYAML(t, fmt.Sprintf(doc, "eager"))
+	none, selective = judgeNamed(t, eager, "none"), judgeNamed(t, eager, "selective")
+	saved := none.Second.BeforeBackward - selective.Second.BeforeBackward
+	want := int64(24 * 5 * 16 * 2048 * 2048 * 4)
+	want -= 2 * 2048 * 2048 * 4 // the causal mask [B, 1, S, S], which the checkpoints hold and autograd does not need
+	if saved != want {
+		t.Errorf("eager: selective saves %d, want %d: %+d", saved, want, saved-want)
+	}
+}
+
+// deepspeedai/DeepSpeedExamples#332: OPT-1.3B on 4 × 64 tokens needs as much with checkpointing as without (6.34 and
+// 6.41 GB): states are everything. At a larger shape it matters (44.23 and 11.76 GB).
+func TestCheckpointingOfFewTokensSavesNothing(t *testing.T) {
+	p := programOf(t, "opt-1.3b", at(4, 64))
+	none, full := judgeNamed(t, p, "none").Peak.Bytes, judgeNamed(t, p, "full").Peak.Bytes
+	if d := unit.Bytes(none - full); d < 0 || d > 100*unit.MB {
+		t.Errorf("4 × 64 tokens: saves %s, want under 0.1 GB", d.Both())
+	}
+	p = programOf(t, "opt-1.3b", at(16, 512))
+	none, full = judgeNamed(t, p, "none").Peak.Bytes, judgeNamed(t, p, "full").Peak.Bytes
+	if 10*full > 7*none {
+		t.Errorf("16 × 512 tokens: %s with checkpointing, %s without; want far less", unit.Bytes(full).Both(), unit.Bytes(none).Both())
+	}
+}
+
+// pytorch/pytorch#78731: eight Linear(256, 256) on 137 rows. A linear keeps only its input, and so does a checkpoint
+// around it: the peak does not fall.
+func TestCheckpointingSingleLinearsSavesNothing(t *testing.T) {
+	p := compileYAML(t, "{arch: custom, L: 8, H: 256, heads: 1, S: 137, B: 1, dtype: fp32, ops: [linear H]}")
+	none, full := judgeNamed(t, p, "none").Second, judgeNamed(t, p, "full").Second
+	if full.Peak[Backward].Bytes < none.Peak[Backward].Bytes || full.BeforeBackward < none.BeforeBackward {
+		t.Errorf("backward peak %d and %d, before backward %d and %d (none, full)", none.Peak[Backward].Bytes, full.Peak[Backward].Bytes, none.BeforeBackward, full.BeforeBackward)
+	}
+}
+
+// NVIDIA/Megatron-LM#1368: one group of all layers is recomputed at once, so that the largest batch is that of no
+// checkpointing.
+func TestOneGroupOfAllLayersSavesNothing(t *testing.T) {
+	p := programOf(t, "llama-2-7b", at(1, 4096))
+	none, group := judgeNamed(t, p, "none").Second.Peak[Backward].Bytes, judgeNamed(t, p, "segments-32").Second.Peak[Backward].Bytes
+	if float64(group) < 0.97*float64(none) {
+		t.Errorf("one group peaks at %s, no checkpointing at %s", unit.Bytes(group), unit.Bytes(none))
+	}
+}
+
+// tatsu-lab/stanford_alpaca#220: 7B full fine-tuning with fp32 weights needs 16 bytes a parameter, 107.8 GB, whatever
+// is checkpointed. meta-pytorch/torchtune#389: in bf16 27 GB with SGD, 54 GB with AdamW looped over the parameters, and
+// about one copy of the 13.5 GB of weights more in its foreach form.
+func TestStatesOf7B(t *testing.T) {
+	step := func(precision, optimizer string) unit.Bytes {
+		o := at(1, 128)
+		o.Precision, o.Optimizer = precision, optimizer
+		p := programOf(t, "llama-2-7b", o)
+		return unit.Bytes(judgeNamed(t, p, "full").Second.Peak[Optimizer].Bytes)
+	}
+	near(t, "amp, AdamW fused", step("amp-bf16", "adamw-fused"), 107_800*unit.MB, 0.001)
+	near(t, "bf16, SGD", step("bf16", "sgd"), 27*unit.GB, 0.01)
+	near(t, "bf16, AdamW", step("bf16", "adamw-loop"), 54*unit.GB, 0.01)
+	near(t, "bf16, AdamW foreach", step("bf16", "adamw"), 54*unit.GB+13_510*unit.MB, 0.01)
+}
+
+// VITA-MLLM/Long-VITA#7: if each doubling of the length multiplies the activations by 3 to 4, an S × S term rules and
+// flash attention is not in use; with it they double.
+func TestLengthGrowsQuadraticallyOnlyWithScores(t *testing.T) {
+	grow := func(attention string, s int) float64 {
+		bytes := func(s int) float64 {
+			o := at(1, s)
+			o.Attention = attention
+			a, _ := savedBy(programOf(t, "llama-2-7b", o), 1)
+			return float64(a)
+		}
+		return bytes(2*s) / bytes(s)
+	}
+	if r := grow("eager", 8192); r < 3 || r > 4 {
+		t.Errorf("eager: ×%.2f", r)
+	}
+	if r := grow("sdpa", 8192); math.Abs(r-2) > 1e-6 { // but for seeds
+		t.Errorf("sdpa: ×%.4f", r)
+	}
+}
