@@ -9,8 +9,8 @@ type BlockProfile struct {
 	BackwardBefore, BackwardAfter, BackwardPeak int64
 	// Grad is the parameter gradients that appear in its backward and stay.
 	Grad int64
-	// Recompute and Transfer are nanoseconds.
-	Recompute, Transfer int64
+	// Forward, Backward, Recompute and Transfer are nanoseconds.
+	Forward, Backward, Recompute, Transfer int64
 }
 
 // Profile simulates a schedule and gives its timeline and every block's part of it, by block number.
@@ -54,6 +54,7 @@ func (p *profiler) closeForward(m *machine) {
 	if p.at >= 0 {
 		p.blocks[p.at].ForwardAfter = m.live
 		p.blocks[p.at].Transfer = m.time.Transfer - p.spent.Transfer
+		p.blocks[p.at].Forward = m.time.Forward - p.spent.Forward
 	}
 }
 
@@ -71,6 +72,7 @@ func (p *profiler) closeBackward(m *machine, kept int64) {
 	if p.at >= 0 {
 		b := &p.blocks[p.at]
 		b.BackwardAfter, b.Grad = m.live, kept-p.kept
+		b.Backward = m.time.Backward - p.spent.Backward
 		b.Recompute = m.time.Recompute - p.spent.Recompute
 		b.Transfer += m.time.Transfer - p.spent.Transfer
 	}

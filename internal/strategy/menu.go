@@ -15,6 +15,7 @@ type pricing struct {
 	first   int                     // number of the priced chain's first layer block
 	blocks  [][]memory.BlockProfile // by option, by block of the priced chain
 	shared  []shared
+	always  int64 // bytes from before the layers that every option keeps
 	// keep is the whole graph with every layer kept: what the rows of embedding and head are read from.
 	keep *memory.Timeline
 	ref  []memory.BlockProfile
@@ -45,7 +46,7 @@ func price(p *memory.Program, sheet *gpu.Sheet) (*pricing, error) {
 	if pr.keep, pr.ref, err = profileAll(p, plan.Keep, sheet); err != nil {
 		return nil, err
 	}
-	if pr.shared, err = sharedBy(q, pr.options); err != nil {
+	if pr.shared, pr.always, err = sharedBy(q, pr.options); err != nil {
 		return nil, err
 	}
 	for i := range p.Graph.Layers {
@@ -73,11 +74,14 @@ func (pr *pricing) at(k, layer int) *memory.BlockProfile {
 	return &pr.blocks[k][pr.first+pr.same[layer]]
 }
 
-// keeps is what option k keeps of a layer between its forward and its backward (s), without what is shared, which
+// keeps is what option k keeps of a layer between its forward and its backward (s), without what layers share, which
 // its first keeper releases when all layers take the same option.
 func (pr *pricing) keeps(k, layer int) int64 {
 	b := pr.at(k, layer)
 	s := b.BackwardBefore - b.BackwardAfter + b.Grad
+	if pr.same[layer] == 0 {
+		s -= pr.always
+	}
 	for u := range pr.shared {
 		if pr.shared[u].released(k) == pr.same[layer] {
 			s -= pr.shared[u].bytes
@@ -114,7 +118,7 @@ func (pr *pricing) problem(g *model.Graph) *Problem {
 		grads += ref[b].Grad
 	}
 	forward := ref[first].ForwardBefore
-	backward := ref[first].BackwardAfter - grads
+	backward := ref[first].BackwardAfter - grads + pr.always
 	p.Base = min(forward, backward)
 	for i := range g.Layers {
 		blk := Block{Grad: ref[first+i].Grad}
@@ -131,11 +135,18 @@ func (pr *pricing) problem(g *model.Graph) *Problem {
 		p.HeadGrad += b.Grad
 	}
 	p.Head = []Choice{head}
-	for b := range first {
-		p.Floor = max(p.Floor, ref[b].ForwardPeak, ref[b].BackwardPeak)
-	}
-	p.Floor = max(p.Floor, pr.keep.Second.Peak[memory.Optimizer].Bytes)
+	p.Floor = pr.floor(g)
 	return p
+}
+
+// floor is the peak that no choice changes: the optimizer's and the embedding's.
+func (pr *pricing) floor(g *model.Graph) int64 {
+	first, _ := layerBlocks(g)
+	n := pr.keep.Second.Peak[memory.Optimizer].Bytes
+	for b := range first {
+		n = max(n, pr.ref[b].ForwardPeak, pr.ref[b].BackwardPeak)
+	}
+	return n
 }
 
 // layerBlocks are the numbers of the first and last block that are layers.

@@ -19,6 +19,11 @@ type Request struct {
 	Reserve unit.Bytes
 	// Sheet is the card that times are for.
 	Sheet *gpu.Sheet
+	// Class is the class of plans: flat (every layer takes one option, nothing is recomputed twice), nested (segments
+	// inside segments), or auto: flat, and nested where it gains at least half a per cent or where flat has no plan.
+	Class string
+	// MaxForwards bounds how often a layer's forward may run in a nested plan; 0 means no bound.
+	MaxForwards int
 }
 
 // Alternative is a named strategy held against the same budget.
@@ -42,8 +47,12 @@ type MenuEntry struct {
 type Result struct {
 	Plan     *plan.Plan
 	Timeline *memory.Timeline
+	// Class that the plan is the fastest of: flat or nested. Solution and Problem are of the flat problem; Solution is
+	// nil if that has no plan. Nested is set for a nested plan.
+	Class    string
 	Solution *Solution
 	Problem  *Problem
+	Nested   *NestedSolution
 	Menu     []MenuEntry
 	// TensorBudget is what the budget leaves for tensors.
 	TensorBudget unit.Bytes
@@ -72,8 +81,7 @@ var ErrNotChain = errors.New("optimize covers chains of layers: an encoder-decod
 // Baselines are the named strategies that every plan is held against.
 var Baselines = []string{"none", "selective", "selective-attn", "selective-mlp", "every-2", "sqrt", "full"}
 
-// Optimize finds the fastest flat plan whose simulated peak, with the reserve, is within the budget. "Flat" are plans
-// in which every layer takes one option of its menu, so that nothing is recomputed twice.
+// Optimize finds the fastest plan of a class whose simulated peak, with the reserve, is within the budget.
 func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, error) {
 	g := p.Graph
 	if !g.Chain {
@@ -106,20 +114,51 @@ func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		}
 		res.Named = append(res.Named, a)
 	}
-	sol, err := pr.solve(ctx, prob)
+	flat, err := pr.solve(ctx, prob)
 	var inf *InfeasibleError
-	if errors.As(err, &inf) {
+	if err != nil && !errors.As(err, &inf) {
+		return nil, err
+	}
+	if flat != nil && req.Class != "nested" {
+		res.Class, res.Solution, res.Plan = "flat", flat, planOf(pr.options, flat.Choice)
+		if res.Timeline, err = memory.Judge(p, res.Plan, req.Sheet); err != nil {
+			return nil, err
+		}
+		if req.Class == "flat" || extra(res.Timeline) < nestedGain {
+			return res, nil
+		}
+	}
+	if req.Class != "flat" {
+		if err := pr.improve(ctx, p, req, res); err != nil && !errors.As(err, &inf) {
+			return nil, err
+		}
+	}
+	if res.Plan == nil {
 		return nil, noPlan(ctx, p, pr, prob, req, res, inf)
 	}
-	if err != nil {
-		return nil, err
-	}
-	res.Solution = sol
-	res.Plan = planOf(pr.options, sol.Choice)
-	if res.Timeline, err = memory.Judge(p, res.Plan, req.Sheet); err != nil {
-		return nil, err
-	}
 	return res, nil
+}
+
+// nestedGain is the least share of the step's time for which auto takes a nested plan.
+const nestedGain = 0.005
+
+// extra is the recompute and transfer time over the time of a step without them.
+func extra(t *memory.Timeline) float64 {
+	x := t.Times.Recompute + t.Times.Transfer
+	return float64(x) / float64(max(1, t.Times.Step()-x))
+}
+
+// improve puts a nested plan in the result if it is faster by nestedGain than what is there.
+func (pr *pricing) improve(ctx context.Context, p *memory.Program, req Request, res *Result) error {
+	pl, tl, sol, err := pr.nestedPlan(ctx, p, req.Sheet, int64(res.TensorBudget), req.MaxForwards)
+	if err != nil || pl == nil {
+		return err
+	}
+	if res.Timeline != nil && float64(tl.Times.Step()) > float64(res.Timeline.Times.Step())*(1-nestedGain) {
+		return nil
+	}
+	res.Class, res.Plan, res.Timeline, res.Nested = "nested", pl, tl, sol
+	return nil
 }
 
 func baseline(p *memory.Program, name string, sheet *gpu.Sheet, tensor unit.Bytes) (Alternative, error) {
@@ -150,14 +189,30 @@ func planOf(options []plan.Option, choice []int) *plan.Plan {
 	return pl
 }
 
-// noPlan says what the smallest budget would be, and simulates the plan that reaches it.
+// noPlan says what the smallest budget of the class would be, and simulates the plan that reaches it.
 func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *Problem, req Request, res *Result, inf *InfeasibleError) error {
 	e := &NoPlanError{Budget: req.Budget, Named: res.Named}
-	if sol, err := MinMemory(ctx, prob); err == nil {
+	if sol, err := MinMemory(ctx, prob); err == nil && req.Class != "nested" {
 		e.LeanestPlan = planOf(pr.options, sol.Choice)
 		e.Leanest, _ = memory.Judge(p, e.LeanestPlan, req.Sheet)
 	}
+	if req.Class != "flat" {
+		m := pr.nestedModel(p)
+		m.chain.MaxForwards = req.MaxForwards
+		if need, err := MinNestedMemory(ctx, m.chain); err == nil {
+			m.chain.Budget = need
+			if sol, err := SolveNested(ctx, m.chain); err == nil {
+				pl := m.plan(sol.Nodes)
+				if tl, err := memory.Judge(p, pl, req.Sheet); err == nil && (e.Leanest == nil || tl.Peak.Bytes < e.Leanest.Peak.Bytes) {
+					e.LeanestPlan, e.Leanest = pl, tl
+				}
+			}
+		}
+	}
 	need := unit.Bytes(inf.Needed)
+	if e.Leanest != nil {
+		need = unit.Bytes(e.Leanest.Peak.Bytes)
+	}
 	if req.Reserve >= 0 {
 		e.Smallest = need + req.Reserve
 	} else {

@@ -18,9 +18,9 @@ type shared struct {
 	holds [][]bool // by layer of the priced chain, by option
 }
 
-// sharedBy compares what the options keep of storages from before the layers. What every option keeps at every layer
-// (cos and sin) belongs to the base; what only the first layer keeps is its own input.
-func sharedBy(p *memory.Program, options []plan.Option) ([]shared, error) {
+// sharedBy compares what the options keep of storages from before the layers. always is the bytes that every option
+// keeps at every layer (cos and sin): they belong to the base; what only the first layer keeps is its own input.
+func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always int64, err error) {
 	g := p.Graph
 	first, _ := layerBlocks(g)
 	begin := g.Blocks[first].First
@@ -30,7 +30,7 @@ func sharedBy(p *memory.Program, options []plan.Option) ([]shared, error) {
 		o := options[k]
 		s, err := memory.Lower(p, &plan.Plan{Nodes: []plan.Node{{First: 0, Last: g.Layers - 1, Option: &o}}})
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		for l := range g.Layers {
 			b := &g.Blocks[first+l]
@@ -52,15 +52,18 @@ func sharedBy(p *memory.Program, options []plan.Option) ([]shared, error) {
 		}
 	}
 	slices.Sort(order)
-	var out []shared
 	for _, st := range order {
 		sh := found[st]
-		always, later := true, false
+		all, later := true, false
 		for l := range sh.holds {
-			always = always && !slices.Contains(sh.holds[l], false)
+			all = all && !slices.Contains(sh.holds[l], false)
 			later = later || l > 0 && slices.Contains(sh.holds[l], true)
 		}
-		if always || !later {
+		if !later {
+			continue
+		}
+		if all {
+			always += sh.bytes
 			continue
 		}
 		if i := slices.IndexFunc(out, func(o shared) bool { return slices.EqualFunc(o.holds, sh.holds, slices.Equal[[]bool]) }); i >= 0 {
@@ -69,7 +72,7 @@ func sharedBy(p *memory.Program, options []plan.Option) ([]shared, error) {
 			out = append(out, *sh)
 		}
 	}
-	return out, nil
+	return out, always, nil
 }
 
 // released is the layer of the priced chain at which s goes if all its layers take option k, or −1.

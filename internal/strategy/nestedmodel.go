@@ -1,0 +1,201 @@
+package strategy
+
+import (
+	"context"
+	"slices"
+
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/memory"
+	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
+)
+
+// nestedModel is a model's layers as a chain for SolveNested.
+//
+// PyTorch runs a nested checkpoint without bridges. Prices are those of the flat problem, with one difference: a
+// layer's input is counted as held as long as the layer's saved set, since inside a checkpoint it is, even where the
+// layer's option does not need it. So a nested plan needs at most what the chain says; the simulator has the last
+// word, and the search goes on through the chain's frontier to the fastest plan that it lets pass.
+type nestedModel struct {
+	chain   *Chain
+	options [][]int // by stage: the option of the menu behind each stage option
+	menu    []plan.Option
+}
+
+// nestedModel builds the chain from parts-only options: what a nested checkpoint caches has no simulation yet.
+func (pr *pricing) nestedModel(p *memory.Program) *nestedModel {
+	g := p.Graph
+	first, last := layerBlocks(g)
+	a := boundaries(p)
+	ref := pr.ref
+	var grads int64
+	for b := first; b < len(g.Blocks); b++ {
+		grads += ref[b].Grad
+	}
+	forward, backward := ref[first].ForwardBefore, ref[first].BackwardAfter-grads+pr.always
+	for u := range pr.shared {
+		backward += pr.shared[u].bytes
+	}
+	base := max(0, min(forward-a[0], backward-a[0]-a[len(a)-1]))
+	c := &Chain{Base: base, Input: a[0], Floor: pr.floor(g)}
+	m := &nestedModel{chain: c, menu: pr.options}
+	casts := pr.casts(g)
+	for i := range g.Layers {
+		st := Stage{Type: 1 + pr.same[i], Output: a[i+1], Gradient: a[i+1], Grad: ref[first+i].Grad}
+		var ids []int
+		for k, o := range pr.options {
+			if slices.ContainsFunc(o.Regions, func(r plan.Region) bool { return r.Span == "layer" || len(r.Cache) > 0 }) {
+				continue
+			}
+			b := pr.at(k, i)
+			s := pr.keeps(k, i)
+			saved := max(0, s+a[i+1])
+			operands := base + a[i] + saved
+			st.Options = append(st.Options, StageOption{
+				Label: o.Name, Saved: saved,
+				Forward:          b.Forward,
+				Backward:         b.Backward + b.Recompute + b.Transfer,
+				ForwardOverhead:  max(0, forward+casts+b.ForwardPeak-b.ForwardBefore-operands),
+				BackwardOverhead: max(0, backward+s+b.BackwardPeak-b.BackwardBefore-operands-a[i+1]),
+			})
+			ids = append(ids, k)
+		}
+		c.Stages = append(c.Stages, st)
+		m.options = append(m.options, ids)
+	}
+	loss := Choice{Label: "head"}
+	for i := last + 1; i < len(g.Blocks); i++ {
+		b := &ref[i]
+		loss.Forward = max(loss.Forward, forward+casts+b.ForwardPeak-ref[last].ForwardAfter-base-a[len(a)-1])
+		loss.Backward = max(loss.Backward, b.BackwardPeak-pr.held-base-a[len(a)-1])
+		loss.Time += b.Forward + b.Backward
+		c.LossGrad += b.Grad
+	}
+	c.Loss = []Choice{loss}
+	return m
+}
+
+// casts is what lives to the end of forward whatever the options keep, of all layers: autocast's weight copies.
+func (pr *pricing) casts(g *model.Graph) int64 {
+	var sum int64
+	for i := range g.Layers {
+		var most int64
+		for k := range pr.options {
+			b := pr.at(k, i)
+			most = max(most, b.ForwardAfter-b.ForwardBefore-pr.keeps(k, i))
+		}
+		sum += most
+	}
+	return sum
+}
+
+// boundaries are the bytes of the tensors between layers: of layer 0's input to the last layer's output.
+func boundaries(p *memory.Program) []int64 {
+	g := p.Graph
+	out := make([]int64, g.Layers+1)
+	first, last := layerBlocks(g)
+	for b := first; b <= last+1 && b < len(g.Blocks); b++ {
+		seen := map[model.StorageID]bool{}
+		prev := g.Blocks[b-1]
+		for i := g.Blocks[b].First; i < g.Blocks[b].End; i++ {
+			for _, t := range g.Inputs(&g.Ops[i]) {
+				st := g.Tensors[t].Storage
+				born := g.Storages[st].Born
+				if born < prev.First || born >= prev.End || seen[st] {
+					continue
+				}
+				if b == first && !isHidden(g, t) {
+					continue // masks, cos and sin are the embedding block's, too
+				}
+				seen[st] = true
+				out[b-first] += g.Storages[st].Bytes
+			}
+		}
+	}
+	return out
+}
+
+// isHidden tells the residual stream from what else the embedding block makes: it requires grad, or would if the
+// embedding were trained, and is as wide as the model.
+func isHidden(g *model.Graph, t model.TensorID) bool {
+	x := &g.Tensors[t]
+	return x.Grad || x.Shape.At(-1) == int64(g.Spec.H) && x.Shape.N == 3
+}
+
+// plan turns a solution's nodes into a plan.
+func (m *nestedModel) plan(nodes []NestedNode) *plan.Plan {
+	return &plan.Plan{Strategy: "optimal", Nodes: m.nodes(nodes)}
+}
+
+func (m *nestedModel) nodes(ns []NestedNode) []plan.Node {
+	var out []plan.Node
+	leaf := func(l int, o plan.Option) {
+		if len(o.Regions) == 0 {
+			return
+		}
+		if n := len(out); n > 0 && !out[n-1].Segment && out[n-1].Last == l-1 && out[n-1].Option.Name == o.Name {
+			out[n-1].Last = l
+			return
+		}
+		out = append(out, plan.Node{First: l, Last: l, Option: &o})
+	}
+	for _, n := range ns {
+		if n.First >= len(m.options) {
+			continue // the loss
+		}
+		if n.Kind == Keep {
+			leaf(n.First, m.menu[m.options[n.First][n.Option]])
+			continue
+		}
+		inner := m.nodes(n.Inner)
+		if n.First == n.Last && len(inner) == 0 {
+			leaf(n.First, plan.Full)
+			continue
+		}
+		out = append(out, plan.Node{First: n.First, Last: n.Last, Segment: true, Inner: inner})
+	}
+	return out
+}
+
+// beliefSlack: the frontier is computed up to an eighth above the budget, since the chain believes in up to that much
+// more than the simulator finds (a layer input a layer, held for nothing).
+const beliefSlack = 8
+
+// nestedPlan is the fastest plan of the chain's frontier that the simulator finds within the budget, its timeline and
+// what the chain believed; nil if there is none.
+func (pr *pricing) nestedPlan(ctx context.Context, p *memory.Program, sheet *gpu.Sheet, budget int64, maxForwards int) (*plan.Plan, *memory.Timeline, *NestedSolution, error) {
+	m := pr.nestedModel(p)
+	m.chain.MaxForwards = maxForwards
+	m.chain.Budget = budget + budget/beliefSlack
+	front, err := NestedFrontier(ctx, m.chain)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	// believed peaks are upper bounds that rise along the frontier: the first that fits for sure, and the faster ones
+	// after it until the simulator refuses several in a row
+	at := 0
+	for at+1 < len(front.Points) && front.Points[at+1].Peak <= budget {
+		at++
+	}
+	const patience = 8
+	var best *plan.Plan
+	var bestTL *memory.Timeline
+	var bestSol *NestedSolution
+	for i, refused := at, 0; i < len(front.Points) && refused < patience; i++ {
+		sol := front.Solution(i)
+		pl := m.plan(sol.Nodes)
+		tl, err := memory.Judge(p, pl, sheet)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if tl.Peak.Bytes > budget {
+			refused++
+			continue
+		}
+		refused = 0
+		if bestTL == nil || tl.Times.Step() < bestTL.Times.Step() {
+			best, bestTL, bestSol = pl, tl, sol
+		}
+	}
+	return best, bestTL, bestSol, nil
+}

@@ -1,0 +1,63 @@
+package strategy
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/memory"
+	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
+	"ckptplan/internal/unit"
+)
+
+// TestNestedBelowFlat: where layer inputs alone fill the budget, nesting finds plans that flat cannot, within budget
+// when simulated; the chain's belief is never below the simulated peak.
+func TestNestedBelowFlat(t *testing.T) {
+	sheet, err := gpu.Lookup("a100-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, preset string
+		change       func(*model.Spec)
+	}{
+		{"gpt2-xl long", "gpt2-xl", func(s *model.Spec) { s.Vocab, s.B, s.S, s.MaxS = 1000, 8, 8192, 8192 }},
+		{"vit-large", "vit-large", func(s *model.Spec) { s.B = 512 }},
+		{"llama-3.2-1b amp", "llama-3.2-1b", func(s *model.Spec) { s.Vocab, s.B, s.S, s.Precision = 2000, 16, 4096, model.AmpBF }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := program(t, c.preset, c.change)
+			pr, err := price(p, sheet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pr.prune()
+			prob := pr.problem(p.Graph)
+			low, err := MinMemory(context.Background(), prob)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := pr.nestedModel(p)
+			front, err := NestedFrontier(context.Background(), m.chain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("flat needs %v; nested frontier %v to %v, %d points", unit.Bytes(low.Peak), unit.Bytes(front.Points[0].Peak), unit.Bytes(front.Points[len(front.Points)-1].Peak), len(front.Points))
+			for i := 0; i < len(front.Points); i += 1 + len(front.Points)/20 {
+				sol := front.Solution(i)
+				tl, err := memory.Judge(p, m.plan(sol.Nodes), sheet)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tl.Peak.Bytes > sol.Peak {
+					t.Errorf("point %d: believed %v, simulated %v at %v %s", i, sol.Peak, tl.Peak.Bytes, tl.Peak.Phase, tl.Block(tl.Peak))
+				}
+				t.Logf("believed %v simulated %v (%.1f%%), time %.4g believed %.4g", unit.Bytes(sol.Peak), unit.Bytes(tl.Peak.Bytes), 100*float64(sol.Peak-tl.Peak.Bytes)/float64(tl.Peak.Bytes), float64(tl.Times.Step()-tl.Times.Optimizer), float64(sol.Time))
+			}
+		})
+	}
+	_ = errors.Is
+	_ = plan.Keep
+}
