@@ -13,6 +13,16 @@ type Times struct {
 // Step is the whole step in nanoseconds.
 func (t Times) Step() int64 { return t.Forward + t.Backward + t.Recompute + t.Transfer + t.Optimizer }
 
+func (t Times) plus(o Times) Times {
+	return Times{t.Forward + o.Forward, t.Backward + o.Backward, t.Recompute + o.Recompute, t.Transfer + o.Transfer, t.Optimizer + o.Optimizer}
+}
+
+func (t Times) minus(o Times) Times { return t.plus(o.times(-1)) }
+
+func (t Times) times(n int64) Times {
+	return Times{n * t.Forward, n * t.Backward, n * t.Recompute, n * t.Transfer, n * t.Optimizer}
+}
+
 // costs are the nanoseconds of every forward op and of every kernel of backward on one card.
 type costs struct {
 	sheet *gpu.Sheet

@@ -82,12 +82,18 @@ func (m *machine) steps(tl *Timeline) (err error) {
 // invariant is the panic of a walk that frees what is not there.
 type invariant string
 
-// step is one optimizer step: forward and backward of each micro-batch, then the optimizer.
+// step is one optimizer step: forward and backward of each micro-batch, then the optimizer. Micro-batches after the
+// second are like the second (gradients exist already): they are not walked, only their time is counted.
 func (m *machine) step() {
 	t := &m.g.Spec.Train
-	for range max(1, t.GradAccum) {
+	n := max(1, t.GradAccum)
+	for range min(n, 2) {
+		before := m.time
 		m.forward()
 		m.backward()
+		if n > 2 && before != (Times{}) {
+			m.time = m.time.plus(m.time.minus(before).times(int64(n - 2)))
+		}
 	}
 	m.optimizer(t.Optimizer)
 }

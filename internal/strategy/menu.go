@@ -163,8 +163,9 @@ func layerBlocks(g *model.Graph) (first, last int) {
 	return first, last
 }
 
-// prune drops options that another beats, or equals, in every price at every layer.
-func (pr *pricing) prune() {
+// prune drops options that are not allowed (nil: all are), and those that another allowed one beats, or equals, in
+// every price at every layer.
+func (pr *pricing) prune(allowed func(k int) bool) {
 	n := len(pr.options)
 	layers := []int{}
 	seen := map[int]bool{}
@@ -189,6 +190,9 @@ func (pr *pricing) prune() {
 		return true
 	}
 	drop := make([]bool, n)
+	for k := range n {
+		drop[k] = allowed != nil && !allowed(k)
+	}
 	for b := range n {
 		for a := range n {
 			if a != b && !drop[a] && !drop[b] && beats(a, b) {

@@ -33,7 +33,7 @@ func TestNestedBelowFlat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pr.prune()
+			pr.prune(nil)
 			prob := pr.problem(p.Graph)
 			low, err := MinMemory(context.Background(), prob)
 			if err != nil {

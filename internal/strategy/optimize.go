@@ -98,7 +98,7 @@ func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 	if err != nil {
 		return nil, err
 	}
-	pr.prune()
+	pr.prune(nil)
 	prob := pr.problem(g)
 	prob.Budget = int64(tensor)
 	res.Problem = prob
@@ -216,7 +216,10 @@ func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *Problem, 
 	if req.Reserve >= 0 {
 		e.Smallest = need + req.Reserve
 	} else {
-		e.Smallest = need + gpu.Total(req.Sheet.Reserve(need))
+		e.Smallest = need + defaultReserve(req, need)
 	}
 	return e
 }
+
+// defaultReserve is the itemised default reserve beside so many tensor bytes.
+func defaultReserve(req Request, tensors unit.Bytes) unit.Bytes { return gpu.Total(req.Sheet.Reserve(tensors)) }

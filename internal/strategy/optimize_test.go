@@ -60,7 +60,7 @@ func TestBelievedIsSimulated(t *testing.T) {
 				t.Fatal(err)
 			}
 			all := len(pr.options)
-			pr.prune()
+			pr.prune(nil)
 			t.Logf("%d of %d options stay", len(pr.options), all)
 			prob := pr.problem(p.Graph)
 			rng := rand.New(rand.NewSource(1))

@@ -1,0 +1,238 @@
+package strategy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"ckptplan/internal/memory"
+	"ckptplan/internal/model"
+)
+
+// TradeOff is the whole frontier of flat plans of a model, and the named strategies held against it.
+type TradeOff struct {
+	*Frontier
+	// BaseTime is the step without recompute, in nanoseconds; a point's Time comes on top.
+	BaseTime int64
+	Named    []Alternative
+	prices   *pricing
+}
+
+// TradeOffs gives every non-dominated (peak, extra time) pair of the flat class in one pass. quantum above 1 rounds
+// sizes up inside the search, in bytes.
+func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int64) (*TradeOff, error) {
+	if !p.Graph.Chain {
+		return nil, ErrNotChain
+	}
+	pr, err := price(p, req.Sheet)
+	if err != nil {
+		return nil, err
+	}
+	pr.prune(nil)
+	prob := pr.problem(p.Graph)
+	prob.Base += pr.sharedBytes()
+	f, err := SolveFrontier(ctx, prob, quantum)
+	if err != nil {
+		return nil, err
+	}
+	t := &TradeOff{Frontier: f, BaseTime: pr.keep.Times.Step(), prices: pr}
+	for _, name := range Baselines {
+		if a, err := baseline(p, name, req.Sheet, req.Budget); err == nil {
+			t.Named = append(t.Named, a)
+		}
+	}
+	return t, nil
+}
+
+// sharedBytes is all that layers may keep together: a frontier charges it to every plan.
+func (pr *pricing) sharedBytes() int64 {
+	var n int64
+	for u := range pr.shared {
+		n += pr.shared[u].bytes
+	}
+	return n
+}
+
+// Fastest is the extra time of the frontier at a peak, in nanoseconds; false if no point is that low.
+func (t *TradeOff) Fastest(peak int64) (int64, bool) {
+	time, ok := int64(0), false
+	for _, p := range t.Points {
+		if p.Peak > peak {
+			break
+		}
+		time, ok = p.Time, true
+	}
+	return time, ok
+}
+
+// Leanest finds the flat plan with the lowest peak whose extra time is at most cap, a share of the step without
+// recompute; cap below 0 means any.
+func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64) (*Result, error) {
+	if !p.Graph.Chain {
+		return nil, ErrNotChain
+	}
+	pr, err := price(p, req.Sheet)
+	if err != nil {
+		return nil, err
+	}
+	pr.prune(nil)
+	prob := pr.problem(p.Graph)
+	prob.Budget = largest
+	var sol *Solution
+	if limit < 0 {
+		sol, err = MinMemory(ctx, prob)
+	} else {
+		sol, err = MinMemoryWithin(ctx, prob, int64(limit*float64(pr.keep.Times.Step())))
+	}
+	if err != nil {
+		return nil, err
+	}
+	res := &Result{Class: "flat", Solution: sol, Problem: prob, Plan: planOf(pr.options, sol.Choice)}
+	res.Timeline, err = memory.Judge(p, res.Plan, req.Sheet)
+	return res, err
+}
+
+// BatchRow is one micro-batch size of a throughput search.
+type BatchRow struct {
+	Batch, Accum int
+	// Result is the fastest plan, nil if none fits.
+	Result *Result
+	// TokensPerSecond of the whole step; Ideal is without recompute, fitting or not.
+	TokensPerSecond, Ideal float64
+}
+
+// Throughput tries micro-batch sizes and finds the one whose fastest plan under the budget trains the most tokens a
+// second. With a global batch, gradients are accumulated to it and only its divisors are tried; otherwise powers of
+// two, up to the first that nothing fits. Rows are by rising size; best is −1 if nothing fits.
+func Throughput(ctx context.Context, s *model.Spec, req Request, global int) (rows []BatchRow, best int, err error) {
+	best = -1
+	for b := 1; b <= 4096; b++ {
+		if global > 0 && (b > global || global%b != 0) || global == 0 && b&(b-1) != 0 {
+			continue
+		}
+		c := *s
+		c.B = b
+		row := BatchRow{Batch: b, Accum: 1}
+		if global > 0 {
+			row.Accum = global / b
+		}
+		c.Train.GradAccum = row.Accum
+		p, err := programOf(&c)
+		if err != nil {
+			return rows, best, err
+		}
+		tokens := float64(c.B * c.S * row.Accum)
+		res, err := Optimize(ctx, p, req)
+		var no *NoPlanError
+		switch {
+		case errors.As(err, &no):
+		case err != nil:
+			return rows, best, err
+		default:
+			row.Result = res
+			row.TokensPerSecond = tokens * 1e9 / float64(res.Timeline.Times.Step())
+		}
+		for _, a := range alternatives(res, no) {
+			if a.Name == "none" {
+				row.Ideal = tokens * 1e9 / float64(a.Timeline.Times.Step())
+			}
+		}
+		rows = append(rows, row)
+		if row.Result == nil {
+			break
+		}
+		if best < 0 || row.TokensPerSecond > rows[best].TokensPerSecond {
+			best = len(rows) - 1
+		}
+	}
+	return rows, best, nil
+}
+
+func alternatives(res *Result, no *NoPlanError) []Alternative {
+	if res != nil {
+		return res.Named
+	}
+	if no != nil {
+		return no.Named
+	}
+	return nil
+}
+
+func programOf(s *model.Spec) (*memory.Program, error) {
+	g, err := s.Build()
+	if err != nil {
+		return nil, err
+	}
+	return memory.Compile(g), nil
+}
+
+// MaxBatch is the largest micro-batch for which some plan of the class fits, and that plan; 0 and the last error if
+// not even one sequence fits.
+func MaxBatch(ctx context.Context, s *model.Spec, req Request) (int, *Result, error) {
+	return largestThatFits(ctx, req, func(n int) *model.Spec {
+		c := *s
+		c.B = n
+		return &c
+	})
+}
+
+// MaxSequence is the longest sequence, a multiple of step tokens, for which some plan fits.
+func MaxSequence(ctx context.Context, s *model.Spec, req Request, step int) (int, *Result, error) {
+	if s.Image != nil {
+		return 0, nil, fmt.Errorf("the sequence of a vision model is its patches: it cannot be longer")
+	}
+	n, res, err := largestThatFits(ctx, req, func(n int) *model.Spec {
+		c := *s
+		c.S = n * step
+		if c.DecoderS > 0 {
+			c.DecoderS = n * step
+		}
+		c.MaxS = max(c.MaxS, c.S)
+		return &c
+	})
+	return n * step, res, err
+}
+
+// largestThatFits doubles n until nothing fits, then bisects.
+func largestThatFits(ctx context.Context, req Request, at func(n int) *model.Spec) (int, *Result, error) {
+	try := func(n int) (*Result, error) {
+		p, err := programOf(at(n))
+		if err != nil {
+			return nil, err
+		}
+		return Optimize(ctx, p, req)
+	}
+	var best *Result
+	lo, hi := 0, 1
+	for {
+		res, err := try(hi)
+		var no *NoPlanError
+		if errors.As(err, &no) {
+			if lo == 0 {
+				return 0, nil, err
+			}
+			break
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+		best, lo = res, hi
+		if hi *= 2; hi > 1<<24 {
+			return lo, best, nil
+		}
+	}
+	for hi-lo > 1 {
+		mid := (lo + hi) / 2
+		res, err := try(mid)
+		var no *NoPlanError
+		switch {
+		case errors.As(err, &no):
+			hi = mid
+		case err != nil:
+			return 0, nil, err
+		default:
+			best, lo = res, mid
+		}
+	}
+	return lo, best, nil
+}
