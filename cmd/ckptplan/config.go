@@ -54,7 +54,7 @@ func configure(cmd *cobra.Command, g *globals) error {
 			text = strings.Join(v.GetStringSlice(key(v, f.Name)), ",")
 		}
 		if e := cmd.Flags().Set(f.Name, text); e != nil {
-			err = usagef("%s: %w", source(f.Name, file, g.environ), e)
+			err = wrongSetting(f.Name, file, g.environ, e)
 		}
 	})
 	return err
@@ -68,13 +68,13 @@ func key(v *viper.Viper, flag string) string {
 	return flag
 }
 
-// source says where a value is from.
-func source(flag, file string, environ []string) string {
+// wrongSetting says where a value that a flag refused is from.
+func wrongSetting(flag, file string, environ []string, err error) error {
 	variable := envPrefix + "_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 	if slices.ContainsFunc(environ, func(e string) bool { return strings.HasPrefix(e, variable+"=") }) {
-		return variable
+		return usagef("%s: %w", variable, err)
 	}
-	return file + ": " + flag
+	return &inputError{fmt.Errorf("%s: %s: %w", file, flag, err)}
 }
 
 // configFile is --config, else CKPTPLAN_CONFIG, else the user's own file if there is one, else "".

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +14,8 @@ type optimizeOptions struct {
 	modelOptions
 	budgetOptions
 	outputOptions
-	plan string // file for the plan
+	class string // auto, flat or nested
+	plan  string // file for the plan
 }
 
 func newOptimizeCommand(g *globals) *cobra.Command {
@@ -39,6 +41,8 @@ YAML spec or a Hugging Face config.json; without one, ` + defaultPreset + ` is p
 	}
 	o.modelOptions.addFlags(cmd)
 	o.budgetOptions.addFlags(cmd)
+	cmd.Flags().StringVar(&o.class, "class", "auto", "plans to choose among: flat (each layer on its own), nested (segments inside segments), or auto")
+	complete(cmd, "class", "auto", "flat", "nested")
 	cmd.Flags().StringVarP(&o.plan, "plan", "o", "", "write the plan to this `file`")
 	o.outputOptions.addFlags(cmd)
 	return cmd
@@ -51,6 +55,9 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	card, err := o.card()
 	if err != nil {
 		return err
+	}
+	if !slices.Contains([]string{"auto", "flat", "nested"}, o.class) {
+		return usagef("--class %q is not one of auto, flat, nested", o.class)
 	}
 	device := o.device(card)
 	if device == 0 {
@@ -65,7 +72,7 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 		return &inputError{err}
 	}
 	result, err := study.Optimize(cmd.Context(), report.OptimizeRequest{
-		Card: card, Device: device, Reserve: o.kept(), Tool: version(),
+		Class: o.class, Card: card, Device: device, Reserve: o.kept(), Tool: version(),
 	})
 	if err != nil {
 		return err

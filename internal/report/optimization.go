@@ -27,6 +27,7 @@ type Optimization struct {
 	Estimate            *Entry        `json:"estimate,omitempty"` // of the plan; without one, of the leanest plan
 	Alternatives        []Entry       `json:"alternatives"`
 	Menu                []MenuItem    `json:"menu,omitempty"`
+	Class               string        `json:"class,omitempty"` // of the plan: flat or nested
 	Solution            *Solution     `json:"solution,omitempty"`
 	SmallestBudgetBytes unit.Bytes    `json:"smallest_budget_bytes,omitempty"`
 	Reason              string        `json:"reason,omitempty"`
@@ -56,6 +57,8 @@ type Solution struct {
 
 // OptimizeRequest is what a plan is wanted for.
 type OptimizeRequest struct {
+	// Class is auto, flat or nested.
+	Class string
 	Card            Card
 	Device, Reserve unit.Bytes
 	// Tool is the version that the plan file names.
@@ -69,7 +72,9 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 		return nil, err
 	}
 	o := &Optimization{FormatVersion: formatVersion, BudgetBytes: req.Device, Alternatives: []Entry{}}
-	res, err := strategy.Optimize(ctx, program, strategy.Request{Budget: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet})
+	res, err := strategy.Optimize(ctx, program, strategy.Request{
+		Budget: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet, Class: req.Class,
+	})
 	var none *strategy.NoPlanError
 	var best Choice
 	var tl *memory.Timeline
@@ -86,7 +91,7 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 		for _, m := range res.Menu {
 			o.Menu = append(o.Menu, MenuItem{m.Option.Name, optionWords(&m.Option), m.Save, m.Backward, m.Time})
 		}
-		o.Solution = &Solution{string(res.Solution.Status), res.Solution.Time, res.Solution.Bound, res.Solution.Closed}
+		o.Class, o.Solution = res.Class, solutionOf(res)
 	}
 	prices, err := s.prices(best, tl, alternatives)
 	if err != nil {
@@ -108,6 +113,15 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 	o.Plan = o.file(req, s.Spec, res.Plan)
 	o.Explanation = o.explain(res.Plan)
 	return o, nil
+}
+
+// solutionOf is how far the search for the plan got.
+func solutionOf(res *strategy.Result) *Solution {
+	if n := res.Nested; n != nil {
+		return &Solution{Status: string(n.Status), TimeNanoseconds: n.Time, BoundNanoseconds: n.Bound}
+	}
+	s := res.Solution
+	return &Solution{string(s.Status), s.Time, s.Bound, s.Closed}
 }
 
 // prices are the best plan and the alternatives, with who holds the bytes of their peaks.
@@ -133,7 +147,7 @@ func (s *Study) prices(best Choice, tl *memory.Timeline, as []strategy.Alternati
 // file is the plan with what is predicted of it.
 func (o *Optimization) file(req OptimizeRequest, spec *model.Spec, p *plan.Plan) *plan.File {
 	f := plan.NewFile(p, spec, req.Tool)
-	f.Class, f.Budget = "flat", req.Device
+	f.Class, f.Budget = o.Class, req.Device
 	en := o.Estimate
 	f.Predicted = &plan.Predicted{Peak: en.Peak.TensorBytes, Phase: en.Peak.Phase, Block: en.Peak.Block}
 	if en.Time != nil {
@@ -174,7 +188,7 @@ func (o *Optimization) explain(p *plan.Plan) []string {
 	}
 	switch {
 	case o.Solution.Status == string(strategy.Optimal):
-		why += "No plan of this class within the budget is faster."
+		why += fmt.Sprintf("No %s plan within the budget is faster.", o.Class)
 	default:
 		why += fmt.Sprintf("The search stopped: a faster plan can save at most %s a step.", unit.Duration(o.Solution.TimeNanoseconds-o.Solution.BoundNanoseconds))
 	}

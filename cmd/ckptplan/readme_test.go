@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+)
+
+// example is a command line of a document and what it prints.
+type example struct {
+	line    int
+	command string
+	want    []string
+}
+
+// examples finds the lines that begin with "$ ckptplan " inside fenced blocks; what follows up to the next command or
+// the end of the block is the output.
+func examples(src []byte) []example {
+	var out []example
+	inside, open := false, false
+	s := bufio.NewScanner(bytes.NewReader(src))
+	for n := 1; s.Scan(); n++ {
+		line := s.Text()
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inside, open = !inside, false
+		case inside && strings.HasPrefix(line, "$ "):
+			if open = strings.HasPrefix(line, "$ ckptplan "); open {
+				out = append(out, example{line: n, command: strings.TrimPrefix(line, "$ ckptplan ")})
+			}
+		case open:
+			out[len(out)-1].want = append(out[len(out)-1].want, line)
+		}
+	}
+	return out
+}
+
+// elide cuts got to the lines that want shows: a line "..." stands for any lines.
+func elide(want, got []string) []string {
+	var out []string
+	for i := 0; i < len(want); i++ {
+		if want[i] != "..." {
+			if len(got) == 0 {
+				break
+			}
+			out, got = append(out, got[0]), got[1:]
+			continue
+		}
+		out = append(out, "...")
+		for len(got) > 0 && (i+1 == len(want) || got[0] != want[i+1]) {
+			got = got[1:]
+		}
+	}
+	return append(out, got...)
+}
+
+// TestReadme runs the examples of README.md in their order in one folder and compares what they print.
+func TestReadme(t *testing.T) {
+	src, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if os.IsNotExist(err) {
+		t.Skip("no README.md")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	for _, e := range examples(src) {
+		_, stdout, stderr := ckptplan(strings.Fields(e.command)...)
+		got := strings.Split(strings.TrimRight(stdout+stderr, "\n"), "\n")
+		for len(e.want) > 0 && e.want[len(e.want)-1] == "" {
+			e.want = e.want[:len(e.want)-1]
+		}
+		if d := cmp.Diff(e.want, elide(e.want, got)); d != "" {
+			t.Errorf("README.md:%d: ckptplan %s:\n%s", e.line, e.command, d)
+		}
+	}
+}
+
+func TestElide(t *testing.T) {
+	got := []string{"a", "b", "c", "d"}
+	for _, want := range [][]string{{"a", "b", "c", "d"}, {"a", "...", "d"}, {"...", "c", "d"}, {"a", "..."}, {"..."}} {
+		if d := cmp.Diff(want, elide(want, got)); d != "" {
+			t.Errorf("%v: %s", want, d)
+		}
+	}
+	for _, want := range [][]string{{"a"}, {"a", "...", "x"}, {"b", "..."}} {
+		if cmp.Equal(want, elide(want, got)) {
+			t.Errorf("%v must differ", want)
+		}
+	}
+}
+
+// TestHelpExamples runs the examples in the help of every command: none is a usage error.
+func TestHelpExamples(t *testing.T) {
+	config, err := os.ReadFile(filepath.Join("..", "..", "testdata", "ground-truth", "configs", "gpt2.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("config.json", config, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := ckptplan("optimize", "llama-3.2-1b", "--budget", "80GB", "-o", "plan.yaml"); code != exitOK {
+		t.Fatal(stderr)
+	}
+	command := regexp.MustCompile(`(?m)^ .*?\bckptplan ([a-z]+( [^ \n]+)*)`)
+	found := 0
+	for _, cmd := range append(newRootCommand(&globals{}).Commands(), &cobra.Command{Long: newRootCommand(&globals{}).Long}) {
+		if cmd.Name() == "completion" {
+			continue
+		}
+		for _, m := range command.FindAllStringSubmatch(cmd.Long, -1) {
+			found++
+			if code, _, stderr := ckptplan(strings.Fields(m[1])...); code != exitOK && code != exitDoesNotFit {
+				t.Errorf("ckptplan %s: exit code %d: %s", m[1], code, stderr)
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d examples found", found)
+	}
+}
