@@ -40,7 +40,7 @@ func (b *Builder) bert() {
 func (b *Builder) bertClassifier(x, labels TensorID) {
 	s := b.spec
 	n, h, classes := int64(s.B), int64(s.H), int64(s.Labels)
-	y := b.linear(b.pick(x, 1), b.weight("bert.pooler.dense.weight", h, h), b.weight("bert.pooler.dense.bias", h))
+	y := b.project("bert.pooler.", "dense", b.pick(x, 1), h, h, true)
 	pooled := b.unary(OpTanh, y)
 	dropped := b.dropout(pooled, s.Dropout.Residual)
 	logits := b.linear(dropped, b.weight("classifier.weight", classes, h), b.weight("classifier.bias", classes))
@@ -53,7 +53,7 @@ func (b *Builder) bertClassifier(x, labels TensorID) {
 func (b *Builder) bertMaskedLM(x, words, labels TensorID) {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
-	y := b.linear(x, b.weight("lm_head.dense.weight", h, h), b.weight("lm_head.dense.bias", h))
+	y := b.project("lm_head.", "dense", x, h, h, true)
 	y = b.activation(s.Activation, y)
 	y = b.norm(y, "lm_head.layer_norm", h)
 	if !s.Tied {

@@ -29,7 +29,7 @@ func (b *Builder) falcon() {
 	for i := range s.L {
 		b.begin("layers."+strconv.Itoa(i), i)
 		var w TensorID
-		x, w = b.falconLayer("transformer.h."+strconv.Itoa(i)+".", x, cos, sin, mask, alibi)
+		x, w = b.falconLayer("transformer.h."+strconv.Itoa(i)+".", x, pos, cos, sin, mask, alibi)
 		b.Live(weights) // the tuple that the layer before returned
 		weights = w
 	}
@@ -87,10 +87,13 @@ func (b *Builder) falconMask(positions, alibi TensorID) TensorID {
 	return both
 }
 
-func (b *Builder) falconLayer(p string, x, cos, sin, mask, alibi TensorID) (out, weights TensorID) {
+func (b *Builder) falconLayer(p string, x, pos, cos, sin, mask, alibi TensorID) (out, weights TensorID) {
 	s := b.spec
 	h := int64(s.H)
 	first := b.next()
+	for _, t := range []TensorID{pos, cos, sin, alibi} {
+		b.argument(t)
+	}
 	residual := x
 	var y, z TensorID
 	if s.NewDecoder {
@@ -210,16 +213,17 @@ func (b *Builder) falconEager(q, k, v, mask TensorID, dt DType) TensorID {
 // falconAlibi adds alibi in fp32 before the scale, and drops out. It gives its locals too.
 func (b *Builder) falconAlibi(q, k, v, mask, alibi TensorID, dt DType) (TensorID, []TensorID) {
 	s := b.spec
-	product := b.matmul(q, b.transpose(k, 2, 3))
+	a := b.t(q).Shape.D[1]
+	product := b.matmul(q, b.expandHeads(b.transpose(k, 2, 3), a))
 	scores := b.to(product, F32)
-	logits := b.inPlace(OpMulScalar, b.add(scores, b.reshape(alibi, int64(s.B), int64(s.Heads), 1, int64(s.S))))
+	logits := b.inPlace(OpMulScalar, b.add(scores, b.reshape(alibi, int64(s.B), a, 1, int64(s.S))))
 	sum := b.add(logits, mask)
 	soft := b.softmaxIn(sum, dt)
 	b.Live(sum)
 	probs := b.dropout(soft, s.Dropout.Attention)
 	b.Live(soft)
 	b.weights = probs
-	return b.matmul(probs, v), []TensorID{product, scores, logits}
+	return b.matmul(probs, b.expandHeads(v, a)), []TensorID{product, scores, logits}
 }
 
 // expandHeads is how torch.matmul sees an operand with one head where the other has a.

@@ -31,7 +31,7 @@ func (b *Builder) opt() {
 
 	for i := range s.L {
 		b.begin("layers."+strconv.Itoa(i), i)
-		x = b.optLayer(p+"layers."+strconv.Itoa(i)+".", x, mask)
+		x = b.optLayer(p+"layers."+strconv.Itoa(i)+".", x, pos, mask)
 	}
 
 	b.begin("head", None)
@@ -53,11 +53,12 @@ func (b *Builder) paddedCausalMask(positions TensorID) TensorID {
 	return b.plain("aten.where", b.actDType(), Shape(n, 1, s, s), both)
 }
 
-func (b *Builder) optLayer(p string, x, mask TensorID) TensorID {
+func (b *Builder) optLayer(p string, x, pos, mask TensorID) TensorID {
 	s := b.spec
 	n, seq, h, f := int64(s.B), int64(s.S), int64(s.H), int64(s.FFN)
 	pre := s.NormOrder == "pre"
 	first := b.next()
+	b.argument(pos)
 	y := x
 	if pre {
 		y = b.norm(x, p+"self_attn_layer_norm", h)

@@ -57,6 +57,7 @@ func (b *Builder) t5Stack(st t5Stack, table, ids TensorID) TensorID {
 		n, seq := int64(s.B), b.t(ids).Shape.At(-1)
 		ok := b.plain("aten.le", Bool, Shape(1, 1, seq, seq))
 		mask = b.plain("aten.where", b.actDType(), Shape(n, 1, seq, seq), ok)
+		b.g.storageOf(mask).Positional = true
 	}
 	x := b.dropout(embedded, s.Dropout.Embedding)
 	bias := t5Biases{None, None}
@@ -143,6 +144,7 @@ func (b *Builder) t5Attention(p string, norm OpID, x, memory, mask TensorID, bia
 		if mask >= 0 {
 			*bias = b.add(*bias, mask)
 		}
+		b.g.storageOf(*bias).Positional = true
 	}
 	scores = b.addInPlace(scores, *bias)
 	w := b.to(b.softmax(b.to(scores, F32), F32), b.t(scores).DType)
@@ -160,7 +162,7 @@ func (b *Builder) t5Attention(p string, norm OpID, x, memory, mask TensorID, bia
 // zeroBias is the cross-attention's position bias: zeros, which are told to take a gradient under checkpointing.
 func (b *Builder) zeroBias(dt DType, shape Dims) TensorID {
 	z := b.plain("aten.zeros", dt, shape)
-	if b.spec.inputGrad() {
+	if b.spec.inputGrad() && b.spec.Checkpoint != "offload" {
 		b.t(z).Grad = true
 		b.held(z, DropAfterBackward)
 	}

@@ -22,24 +22,25 @@ func (b *Builder) full(x TensorID) TensorID {
 	return x
 }
 
-// lower casts an fp32 tensor to the autocast type where autocast's 16-bit list asks for it. A trained weight is cast
-// once and the copy kept until autocast exits; anything else is cast for each use.
+// lower casts an fp32 tensor to the autocast type where autocast's 16-bit list asks for it. A leaf that requires grad,
+// such as a trained weight, is cast once and the copy kept until autocast exits; anything else is cast for each use.
 // Source: aten/src/ATen/autocast_mode.cpp, cached_cast.
 func (b *Builder) lower(x TensorID) TensorID {
-	v := b.t(x)
+	v := *b.t(x)
 	if !b.amp || v.DType != F32 {
 		return x
 	}
-	if v.Param < 0 || !v.Grad {
+	if leaf := v.Producer < 0 || b.g.Ops[v.Producer].Needs == 0; !leaf || !v.Grad {
 		return b.to(x, b.low)
 	}
-	c, ok := b.casts[v.Param]
+	c, ok := b.casts[x]
 	if !ok {
-		p := v.Param
 		c = b.to(x, b.low)
 		b.held(c, DropAfterForward)
-		b.g.storageOf(c).Role = WeightCast
-		b.casts[p] = c
+		if v.Param >= 0 {
+			b.g.storageOf(c).Role = WeightCast
+		}
+		b.casts[x] = c
 	}
 	return c
 }

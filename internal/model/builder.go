@@ -11,7 +11,7 @@ type Builder struct {
 	dtype DType // of weights and, without autocast, of activations
 	low   DType // what autocast casts to
 	amp   bool  // inside an autocast region
-	casts map[ParamID]TensorID
+	casts map[TensorID]TensorID
 	// weights are the attention weights that eager attention returned in the current layer, or None.
 	weights TensorID
 	// lin is what a linear layer runs: F.linear, unless the class writes its own.
@@ -26,7 +26,7 @@ func newBuilder(s *Spec) *Builder {
 			Spec: s, Chain: true, Loss: None,
 			Tensors: make([]Tensor, 0, n*3/2), Storages: make([]Storage, 0, n), Ops: make([]Op, 0, n), args: make([]TensorID, 0, 4*n),
 		},
-		spec: s, dtype: s.Precision.Weights(), low: low, amp: amp, casts: map[ParamID]TensorID{}, weights: None,
+		spec: s, dtype: s.Precision.Weights(), low: low, amp: amp, casts: map[TensorID]TensorID{}, weights: None,
 	}
 	b.lin = b.linear
 	return b
