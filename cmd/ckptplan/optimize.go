@@ -8,14 +8,17 @@ import (
 
 	"ckptplan/internal/plan"
 	"ckptplan/internal/report"
+	"ckptplan/internal/unit"
 )
 
 type optimizeOptions struct {
 	modelOptions
 	budgetOptions
 	outputOptions
-	class string // auto, flat or nested
-	plan  string // file for the plan
+	class     string // auto, flat or nested
+	objective string
+	global    int
+	plan      string // file for the plan
 }
 
 func newOptimizeCommand(g *globals) *cobra.Command {
@@ -43,6 +46,9 @@ YAML spec or a Hugging Face config.json; without one, ` + defaultPreset + ` is p
 	o.budgetOptions.addFlags(cmd)
 	cmd.Flags().StringVar(&o.class, "class", "auto", "plans to choose among: flat (each layer on its own), nested (segments inside segments), or auto")
 	complete(cmd, "class", "auto", "flat", "nested")
+	cmd.Flags().StringVar(&o.objective, "objective", "time", "time (the fastest step), throughput (the micro batch is chosen, too) or memory (the lowest peak, with or without a budget)")
+	complete(cmd, "objective", "time", "throughput", "memory")
+	cmd.Flags().IntVar(&o.global, "global-batch", 0, "`sequences` a step that accumulation makes up, for --objective throughput")
 	cmd.Flags().StringVarP(&o.plan, "plan", "o", "", "write the plan to this `file`")
 	o.outputOptions.addFlags(cmd)
 	return cmd
@@ -56,12 +62,9 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains([]string{"auto", "flat", "nested"}, o.class) {
-		return usagef("--class %q is not one of auto, flat, nested", o.class)
-	}
 	device := o.device(card)
-	if device == 0 {
-		return usagef("optimize needs --budget, such as 24GB, or --gpu")
+	if err := o.checkSearch(cmd, device); err != nil {
+		return err
 	}
 	spec, err := o.load(cmd, nil)
 	if err != nil {
@@ -72,7 +75,7 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 		return &inputError{err}
 	}
 	result, err := study.Optimize(cmd.Context(), report.OptimizeRequest{
-		Class: o.class, Card: card, Device: device, Reserve: o.kept(), Tool: version(),
+		Class: o.class, Objective: report.Objective(o.objective), GlobalBatch: o.global, Card: card, Device: device, Reserve: o.kept(), Tool: version(),
 	})
 	if err != nil {
 		return err
@@ -91,6 +94,26 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	}
 	if !result.Feasible() {
 		return &doesNotFit{result.Reason}
+	}
+	return nil
+}
+
+// checkSearch refuses settings of the search that make no sense.
+func (o *optimizeOptions) checkSearch(cmd *cobra.Command, device unit.Bytes) error {
+	objective := report.Objective(o.objective)
+	switch {
+	case !slices.Contains([]string{"auto", "flat", "nested"}, o.class):
+		return usagef("--class %q is not one of auto, flat, nested", o.class)
+	case !slices.Contains(report.Objectives, objective):
+		return usagef("--objective %q is not one of time, throughput, memory", o.objective)
+	case device == 0 && objective != report.Memory:
+		return usagef("optimize needs --budget, such as 24GB, or --gpu")
+	case o.global < 0:
+		return usagef("--global-batch %d: it is a whole number of at least 1", o.global)
+	case o.global > 0 && objective != report.Throughput:
+		return usagef("--global-batch is for --objective throughput")
+	case objective == report.Throughput && (cmd.Flags().Changed("batch") || cmd.Flags().Changed("grad-accum")):
+		return usagef("--objective throughput chooses the micro batch: give --global-batch instead of --batch and --grad-accum")
 	}
 	return nil
 }

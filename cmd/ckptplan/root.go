@@ -54,7 +54,7 @@ func exitCode(err error) int {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case is[*doesNotFit](err):
+	case is[*doesNotFit](err), is[*strategy.NoPlanError](err):
 		return exitDoesNotFit
 	case is[*inputError](err), is[model.Diagnostics](err), is[*plan.MismatchError](err):
 		return exitInput

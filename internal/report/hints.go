@@ -87,6 +87,7 @@ func (e *Estimation) hints(ctx context.Context) ([]Hint, error) {
 	base := e.prices[e.chosen]
 	full := base.Plan.Strategy == "full"
 	var hints []Hint
+	joined := 0
 	all := change{words: "all that help, without another optimizer"}
 	for _, c := range changes(e.study.Spec, full) {
 		if err := ctx.Err(); err != nil {
@@ -98,7 +99,10 @@ func (e *Estimation) hints(ctx context.Context) ([]Hint, error) {
 		}
 		if was := unit.Bytes(base.Timeline.Peak.Bytes); h.PeakBytes <= was-was/worthwhile {
 			hints = append(hints, *h)
-			all.add(c)
+			if !c.other {
+				joined++
+				all.add(c)
+			}
 		}
 	}
 	slices.SortStableFunc(hints, func(a, b Hint) int {
@@ -113,7 +117,7 @@ func (e *Estimation) hints(ctx context.Context) ([]Hint, error) {
 		}
 		return cmp.Compare(a.PeakBytes, b.PeakBytes)
 	})
-	if e.oom() && len(hints) > 1 && !hints[0].fits() {
+	if e.oom() && joined > 1 && !hints[0].fits() {
 		h, err := e.try(base.Choice, all)
 		if err != nil {
 			return nil, err
@@ -135,9 +139,6 @@ func (h *Hint) fits() bool { return h.Verdict != nil && *h.Verdict != OOM }
 
 // add joins a change; of two settings of the same thing the later stays.
 func (c *change) add(d change) {
-	if d.other {
-		return
-	}
 	c.full = c.full || d.full
 	if d.settings.Batch != nil {
 		c.settings.Batch, c.settings.GradAccum = d.settings.Batch, d.settings.GradAccum

@@ -21,7 +21,7 @@ func Models() (*Document, error) {
 		Heads       int    `json:"heads"`
 		KVHeads     int    `json:"kv_heads"`
 		FFN         int    `json:"ffn"`
-		Vocab       int    `json:"vocab"`
+		Vocab       int    `json:"vocab,omitempty"`
 		S           int    `json:"S"`
 		B           int    `json:"B"`
 	}
@@ -36,9 +36,13 @@ func Models() (*Document, error) {
 			return nil, err
 		}
 		list = append(list, preset{p.Name, p.Description, p.Parameters, s.Arch, s.L, s.H, s.Heads, s.KVHeads, s.FFN, s.Vocab, s.S, s.B})
+		var vocab any // a classifier has none
+		if s.Vocab > 0 {
+			vocab = Count(s.Vocab)
+		}
 		t.Rows = append(t.Rows, Row{
 			p.Name, Count(p.Parameters), s.Arch, Count(s.L), Count(s.H), Count(s.Heads), Count(s.KVHeads),
-			Count(s.FFN), Count(s.Vocab), Count(s.S), Count(s.B), p.Description,
+			Count(s.FFN), vocab, Count(s.S), Count(s.B), p.Description,
 		})
 	}
 	return &Document{Tables: []Table{t}, Rows: t, Data: struct {

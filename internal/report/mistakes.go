@@ -43,6 +43,7 @@ func (e *Estimation) strategyMistakes() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	var none *Price
+	var useless []string
 	for _, p := range e.prices {
 		if len(p.Plan.Nodes) == 0 {
 			none = p
@@ -59,12 +60,15 @@ func (e *Estimation) strategyMistakes() []string {
 		saved := share(was-is, was)
 		switch {
 		case is >= was:
-			say("%s does not lower the peak: it is in the %s, where checkpointing has no part", p.Name, where(p.Timeline))
+			useless = append(useless, p.Name)
 		case p.Plan.Strategy == "selective" && saved < 10 && fused(e.study.Spec.Attention):
 			say("selective saves %s: %s attention keeps no S×S scores that it could drop", percent(saved), e.study.Spec.Attention)
 		case p.Plan.Strategy == "full" && saved < 5:
 			say("checkpointing every layer saves %s: activations are not what fills the memory here", percent(saved))
 		}
+	}
+	if len(useless) > 0 {
+		say("the peak is in the %s: %s do not lower it", where(none.Timeline), strings.Join(useless, ", "))
 	}
 	return out
 }

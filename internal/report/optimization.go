@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type Optimization struct {
 	Alternatives        []Entry       `json:"alternatives"`
 	Menu                []MenuItem    `json:"menu,omitempty"`
 	Class               string        `json:"class,omitempty"` // of the plan: flat or nested
+	Objective           Objective     `json:"objective,omitempty"`
+	Batches             []Batch       `json:"batches,omitempty"` // with the objective throughput
 	Solution            *Solution     `json:"solution,omitempty"`
 	SmallestBudgetBytes unit.Bytes    `json:"smallest_budget_bytes,omitempty"`
 	Reason              string        `json:"reason,omitempty"`
@@ -55,64 +58,128 @@ type Solution struct {
 	Closed           string `json:"closed,omitempty"`
 }
 
+// Objective is what the best plan is best in.
+type Objective string
+
+// The objectives of --objective.
+const (
+	Fastest    Objective = "time"
+	Throughput Objective = "throughput" // the micro batch is chosen, too
+	Memory     Objective = "memory"     // the lowest peak, whatever it costs
+)
+
+// Objectives lists them.
+var Objectives = []Objective{Fastest, Throughput, Memory}
+
 // OptimizeRequest is what a plan is wanted for.
 type OptimizeRequest struct {
 	// Class is auto, flat or nested.
-	Class string
+	Class     string
+	Objective Objective
+	// GlobalBatch is the number of sequences a step that accumulation must make up, for Throughput; 0: any.
+	GlobalBatch     int
 	Card            Card
 	Device, Reserve unit.Bytes
 	// Tool is the version that the plan file names.
 	Tool string
 }
 
-// Optimize finds the fastest plan under the budget and holds the named strategies against it.
+// Optimize finds the best plan under the budget and holds the named strategies against it.
 func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimization, error) {
 	program, err := s.Program()
 	if err != nil {
 		return nil, err
 	}
-	o := &Optimization{FormatVersion: formatVersion, BudgetBytes: req.Device, Alternatives: []Entry{}}
-	res, err := strategy.Optimize(ctx, program, strategy.Request{
-		Budget: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet, Class: req.Class,
-	})
+	r := strategy.Request{Budget: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet, Class: req.Class}
+	var res *strategy.Result
+	switch req.Objective {
+	case Memory:
+		if res, err = strategy.Leanest(ctx, program, r, -1); err == nil {
+			res.Named, err = s.baselines(ctx)
+		}
+	case Throughput:
+		return s.throughput(ctx, r, req)
+	default:
+		res, err = strategy.Optimize(ctx, program, r)
+	}
 	var none *strategy.NoPlanError
-	var best Choice
-	var tl *memory.Timeline
-	var alternatives []strategy.Alternative
 	switch {
 	case errors.As(err, &none) && none.Leanest != nil:
-		o.SmallestBudgetBytes = none.Smallest
-		best, tl, alternatives = Choice{Name: "the leanest plan", Plan: none.LeanestPlan}, none.Leanest, none.Named
+		return s.infeasible(ctx, req, none)
 	case err != nil:
 		return nil, err
-	default:
-		best, tl, alternatives = Choice{Name: "optimal", Plan: res.Plan}, res.Timeline, res.Named
-		o.TensorBudgetBytes = res.TensorBudget
-		for _, m := range res.Menu {
-			o.Menu = append(o.Menu, MenuItem{m.Option.Name, optionWords(&m.Option), m.Save, m.Backward, m.Time})
-		}
-		o.Class, o.Solution = res.Class, solutionOf(res)
 	}
-	prices, err := s.prices(best, tl, alternatives)
+	return s.optimization(req, res)
+}
+
+// optimization is a plan that was found.
+func (s *Study) optimization(req OptimizeRequest, res *strategy.Result) (*Optimization, error) {
+	o, err := s.judged(req, Choice{Name: res.Plan.Strategy, Plan: res.Plan}, res.Timeline, res.Named)
+	if err != nil {
+		return nil, err
+	}
+	o.TensorBudgetBytes = res.TensorBudget
+	for _, m := range res.Menu {
+		o.Menu = append(o.Menu, MenuItem{m.Option.Name, optionWords(&m.Option), m.Save, m.Backward, m.Time})
+	}
+	o.Class, o.Objective, o.Solution = res.Class, cmp.Or(req.Objective, Fastest), solutionOf(res)
+	o.Plan = o.file(req, s.Spec, res.Plan)
+	o.Explanation = o.explain(res.Plan)
+	return o, nil
+}
+
+// infeasible says what would do where no plan does.
+func (s *Study) infeasible(ctx context.Context, req OptimizeRequest, none *strategy.NoPlanError) (*Optimization, error) {
+	o, err := s.judged(req, Choice{Name: "the leanest plan", Plan: none.LeanestPlan}, none.Leanest, none.Named)
+	if err != nil {
+		return nil, err
+	}
+	o.SmallestBudgetBytes = none.Smallest
+	o.Reason = fmt.Sprintf("%s: the leanest plan peaks at %s in the %s", none.Error(), o.Estimate.Peak.TensorBytes.Both(), where(none.Leanest))
+	o.Hints, err = o.estimation.hints(ctx)
+	return o, err
+}
+
+// judged holds a plan and the alternatives against the budget.
+func (s *Study) judged(req OptimizeRequest, best Choice, tl *memory.Timeline, as []strategy.Alternative) (*Optimization, error) {
+	prices, err := s.prices(best, tl, as)
 	if err != nil {
 		return nil, err
 	}
 	e := s.assemble(prices, Request{Card: req.Card, Device: req.Device, Reserve: req.Reserve})
 	e.choose(0)
-	o.estimation = e
-	o.Model, o.GPU, o.Assumptions, o.Warnings = e.Model, e.GPU, e.Assumptions, e.Warnings
-	o.Estimate, o.Alternatives = &e.Estimates[0], append(o.Alternatives, e.Estimates[1:]...)
+	o := &Optimization{
+		FormatVersion: formatVersion, BudgetBytes: req.Device, Model: e.Model, GPU: e.GPU, Assumptions: e.Assumptions,
+		Warnings: e.Warnings, Estimate: &e.Estimates[0], Alternatives: append([]Entry{}, e.Estimates[1:]...), estimation: e,
+	}
 	for _, it := range e.budget.Items(o.Estimate.Peak.TensorBytes) {
 		o.Reserve = append(o.Reserve, ReserveItem(it))
 	}
-	if none != nil {
-		o.Reason = fmt.Sprintf("%s: the leanest plan peaks at %s in the %s", none.Error(), o.Estimate.Peak.TensorBytes.Both(), where(prices[0].Timeline))
-		o.Hints, err = e.hints(ctx)
-		return o, err
-	}
-	o.Plan = o.file(req, s.Spec, res.Plan)
-	o.Explanation = o.explain(res.Plan)
 	return o, nil
+}
+
+// baselines prices the named strategies where the solver did not.
+func (s *Study) baselines(ctx context.Context) ([]strategy.Alternative, error) {
+	var out []strategy.Alternative
+	for _, name := range strategy.Baselines {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		named, err := plan.Named(name, s.Graph().Layers)
+		if err != nil {
+			continue // a K that this model does not have
+		}
+		p, err := s.Price(Choice{Name: name, Plan: named})
+		var unfit *StrategyError
+		switch {
+		case errors.As(err, &unfit):
+			continue // a part that this model does not have
+		case err != nil:
+			return nil, err
+		}
+		out = append(out, strategy.Alternative{Name: name, Timeline: p.Timeline})
+	}
+	return out, nil
 }
 
 // solutionOf is how far the search for the plan got.
@@ -187,6 +254,8 @@ func (o *Optimization) explain(p *plan.Plan) []string {
 		why = "The first layers are recomputed and the last are kept: backward frees the last ones before it needs the room to recompute the first. "
 	}
 	switch {
+	case o.Objective == Memory:
+		why += fmt.Sprintf("No %s plan has a lower peak.", o.Class)
 	case o.Solution.Status == string(strategy.Optimal):
 		why += fmt.Sprintf("No %s plan within the budget is faster.", o.Class)
 	default:

@@ -20,8 +20,18 @@ func (o *Optimization) Document() *Document {
 		}
 	} else {
 		d.Headline = o.headline()
-		d.Facts = append(d.Facts, o.reserveFact())
-		d.Tables = append(d.Tables, o.layers(), o.alternatives(), o.menu(), Table{Title: "why", Notes: o.Explanation})
+		if o.TensorBudgetBytes > 0 {
+			d.Facts = append(d.Facts, o.reserveFact())
+		}
+		d.Tables = append(d.Tables, o.layers())
+		if len(o.Batches) > 0 {
+			d.Tables = append(d.Tables, o.batches())
+		}
+		d.Tables = append(d.Tables, o.alternatives())
+		if len(o.Menu) > 0 {
+			d.Tables = append(d.Tables, o.menu())
+		}
+		d.Tables = append(d.Tables, Table{Title: "why", Notes: o.Explanation})
 	}
 	for _, w := range o.Warnings {
 		d.Notes = append(d.Notes, "note: "+w)
@@ -30,7 +40,13 @@ func (o *Optimization) Document() *Document {
 }
 
 func (o *Optimization) headline() Headline {
-	h := verdictLine(o.Estimate, o.BudgetBytes)
+	h := Headline{Word: "PEAK", Text: o.Estimate.Peak.TensorBytes.Both()}
+	if o.Estimate.Verdict != nil {
+		h = verdictLine(o.Estimate, o.BudgetBytes)
+	}
+	if o.Objective == Throughput {
+		h.Text += fmt.Sprintf("; micro batch %d", o.Model.Batch)
+	}
 	extra := ""
 	if o.Estimate.Time != nil {
 		extra = percent(100*o.Estimate.Time.RecomputeOverhead) + " extra compute; "
@@ -50,6 +66,9 @@ func (o *Optimization) reserveFact() Fact {
 // layers is the plan per run of layers, with the price of the option where the menu has it.
 func (o *Optimization) layers() Table {
 	t := planTable(&o.Plan.Plan, o.Model.Layers)
+	if len(o.Menu) == 0 {
+		return t
+	}
 	t.Columns = append(t.Columns, Column{Name: "kept a layer"}, Column{Name: "extra time a layer"})
 	prices := map[string]MenuItem{}
 	for _, m := range o.Menu {
@@ -91,7 +110,11 @@ func (o *Optimization) alternatives() Table {
 		if en.Time != nil {
 			extra, rate = Percent(100*en.Time.RecomputeOverhead), Rate(en.Time.TokensPerSecond)
 		}
-		t.Rows = append(t.Rows, Row{en.Strategy, en.Peak.TensorBytes, extra, rate, string(*en.Verdict), where(e.prices[i].Timeline)})
+		verdict := ""
+		if en.Verdict != nil {
+			verdict = string(*en.Verdict)
+		}
+		t.Rows = append(t.Rows, Row{en.Strategy, en.Peak.TensorBytes, extra, rate, verdict, where(e.prices[i].Timeline)})
 	}
 	return t
 }
