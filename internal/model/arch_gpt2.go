@@ -36,15 +36,17 @@ func (b *Builder) gpt2() {
 	b.lmHead(y, wte, "lm_head", labels)
 }
 
-func (b *Builder) gpt2Layer(p string, x, mask TensorID) TensorID {
+// gpt2Layer is a block's forward; the model's loop holds its input until it returns.
+func (b *Builder) gpt2Layer(p string, in, mask TensorID) TensorID {
 	s := b.spec
 	h, f := int64(s.H), int64(s.FFN)
 	first := b.next()
-	residual := x
-	y := b.norm(x, p+"ln_1", h)
+	residual := in
+	y := b.norm(in, p+"ln_1", h)
 	a := b.gpt2Attention(p+"attn.", first, y, mask)
 	b.Live(y, residual)
-	x = b.add(a, residual)
+	x := b.add(a, residual)
+	b.Live(y)
 
 	norm2 := b.next()
 	residual = x
@@ -61,7 +63,7 @@ func (b *Builder) gpt2Layer(p string, x, mask TensorID) TensorID {
 	b.Live(y, o)
 	b.span("mlp", mlp)
 	z := b.add(residual, m)
-	b.Live(a)
+	b.Live(in, a, y)
 	b.endLayer(first)
 	return z
 }
