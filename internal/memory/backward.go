@@ -2,13 +2,13 @@ package memory
 
 import "ckptplan/internal/model"
 
-// apply runs the op row's backward steps; made[k] is the gradient of input k, for the inputs in got.
-func (c *compiler) apply(op *model.Op, made *[8]grad, got *uint16) {
+// apply runs the op row's backward steps; c.made[k] is the gradient of input k, for the inputs in c.got.
+func (c *compiler) apply(op *model.Op) {
 	steps := op.Row().Back
 	for i := range steps {
 		s := &steps[i]
 		if s.How == model.Slices || s.How == model.Selects {
-			c.slices(op, s.How, made, got)
+			c.slices(op, s.How)
 			continue
 		}
 		for j := i; j < len(steps); j++ { // temporaries serve the next gradient
@@ -33,8 +33,8 @@ func (c *compiler) apply(op *model.Op, made *[8]grad, got *uint16) {
 			continue
 		}
 		k := s.Out.Input()
-		made[k] = r
-		*got |= 1 << k
+		c.made[k] = r
+		c.got |= 1 << k
 		for k := range c.temps {
 			c.dropTemp(k)
 		}
@@ -66,7 +66,7 @@ func (c *compiler) arg(op *model.Op, s model.Slot) (grad, bool) {
 
 func (c *compiler) step(op *model.Op, s *model.Step) grad {
 	a, _ := c.arg(op, s.Args[0])
-	var args [3]grad
+	args := &c.args
 	n := 0
 	w := work{}
 	for _, sl := range s.Args {
@@ -195,7 +195,7 @@ func (c *compiler) product(op *model.Op, s *model.Step, args []grad, w work) gra
 }
 
 // slices gives every input of a cat or stack its part of the gradient: views.
-func (c *compiler) slices(op *model.Op, how model.How, made *[8]grad, got *uint16) {
+func (c *compiler) slices(op *model.Op, how model.How) {
 	g := c.pending[c.g.Outputs(op)[0]]
 	stride := g.stride
 	if how == model.Selects {
@@ -203,8 +203,8 @@ func (c *compiler) slices(op *model.Op, how model.How, made *[8]grad, got *uint1
 	}
 	for k, t := range c.g.Inputs(op) {
 		if op.Needs&(1<<k) != 0 {
-			made[k] = c.viewOf(g, c.g.Tensors[t].Shape, stride)
-			*got |= 1 << k
+			c.made[k] = c.viewOf(g, c.g.Tensors[t].Shape, stride)
+			c.got |= 1 << k
 		}
 	}
 }

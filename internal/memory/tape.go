@@ -77,6 +77,9 @@ type compiler struct {
 	temps   [4]grad
 	ntemps  [4]bool
 	ready   []model.TensorID
+	made    [8]grad // by input of the op: its gradient, where got has a bit
+	got     uint16
+	args    [3]grad // of the step
 }
 
 // compile derives the tape of a graph.
@@ -181,16 +184,15 @@ func (c *compiler) node(id model.OpID) {
 	c.op, c.out = id, op
 	c.event(event{kind: evNode, op: id})
 	ins := c.g.Inputs(op)
-	var made [8]grad
-	var got uint16
-	c.apply(op, &made, &got)
+	c.got = 0
+	c.apply(op)
 	for k := range c.temps {
 		c.dropTemp(k)
 	}
 	c.event(event{kind: evApplied, op: id})
 	for k, t := range ins {
-		if got&(1<<k) != 0 {
-			made[k] = c.fit(made[k], &c.g.Tensors[t])
+		if c.got&(1<<k) != 0 {
+			c.made[k] = c.fit(c.made[k], &c.g.Tensors[t])
 		}
 	}
 	for _, o := range outs {
@@ -201,8 +203,8 @@ func (c *compiler) node(id model.OpID) {
 	}
 	c.event(event{kind: evReleased, op: id})
 	for k, t := range ins {
-		if got&(1<<k) != 0 {
-			c.deliver(t, made[k])
+		if c.got&(1<<k) != 0 {
+			c.deliver(t, c.made[k])
 		}
 	}
 	for _, t := range c.ready {
