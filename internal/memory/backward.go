@@ -29,7 +29,7 @@ func (c *compiler) apply(op *model.Op) {
 		r := c.step(op, s)
 		if k := s.Out.Temp(); k >= 0 {
 			c.dropTemp(k)
-			c.temps[k], c.ntemps[k] = r, true
+			c.temps[k] = r
 			continue
 		}
 		k := s.Out.Input()
@@ -42,30 +42,31 @@ func (c *compiler) apply(op *model.Op) {
 }
 
 func (c *compiler) dropTemp(k int) {
-	if c.ntemps[k] {
-		c.ntemps[k] = false
-		c.drop(c.temps[k])
+	if g := c.temps[k]; g != nil {
+		c.temps[k] = nil
+		c.drop(g)
 	}
 }
 
-// arg is what a slot holds now: a gradient, a temporary, or a forward tensor seen as one (without a storage).
-func (c *compiler) arg(op *model.Op, s model.Slot) (grad, bool) {
+// arg is what a slot holds now: a gradient, a temporary, or a forward tensor seen as one (without a storage), which is
+// written to room; nil if the op has no such input.
+func (c *compiler) arg(op *model.Op, s model.Slot, room *grad) *grad {
 	if s == model.G0 {
-		return c.pending[c.g.Outputs(op)[0]], true
+		return c.pending[c.g.Outputs(op)[0]]
 	}
 	if k := s.Temp(); k >= 0 {
-		return c.temps[k], true
+		return c.temps[k]
 	}
 	t := c.g.Tensor(op, s)
 	if t < 0 {
-		return grad{}, false
+		return nil
 	}
 	x := &c.g.Tensors[t]
-	return grad{shape: x.Shape, stride: x.Stride, dtype: x.DType}, true
+	room.shape, room.stride, room.dtype = x.Shape, x.Stride, x.DType
+	return room
 }
 
-func (c *compiler) step(op *model.Op, s *model.Step) grad {
-	a, _ := c.arg(op, s.Args[0])
+func (c *compiler) step(op *model.Op, s *model.Step) *grad {
 	args := &c.args
 	n := 0
 	w := work{}
@@ -73,12 +74,13 @@ func (c *compiler) step(op *model.Op, s *model.Step) grad {
 		if sl == model.NoSlot {
 			break
 		}
-		if x, ok := c.arg(op, sl); ok {
+		if x := c.arg(op, sl, &c.forward[n]); x != nil {
 			args[n] = x
 			w.bytes += x.bytes()
 			n++
 		}
 	}
+	a := args[0]
 	switch s.How {
 	case model.Pass:
 		c.hold(a)
@@ -162,15 +164,16 @@ func (c *compiler) step(op *model.Op, s *model.Step) grad {
 }
 
 // viewOf is a new tensor on g's storage.
-func (c *compiler) viewOf(g grad, shape, stride model.Dims) grad {
-	g.shape, g.stride, g.view = shape, stride, true
-	return c.tensor(g)
+func (c *compiler) viewOf(g *grad, shape, stride model.Dims) *grad {
+	v := c.carve()
+	v.stor, v.dtype, v.shape, v.stride, v.view = g.stor, g.dtype, shape, stride, true
+	return c.tensor(v)
 }
 
 // product is a gradient of a matrix product. For 2-D operands stored column by column PyTorch computes the transposed
 // product and returns a view of it (mm_mat1_backward, mm_mat2_backward in FunctionsManual.cpp); the operand whose
 // gradient it is comes third.
-func (c *compiler) product(op *model.Op, s *model.Step, args []grad, w work) grad {
+func (c *compiler) product(op *model.Op, s *model.Step, args []*grad, w work) *grad {
 	g, other := args[0], args[1]
 	w.flops, w.mat = c.g.FLOPs(op), true
 	n := int(g.shape.N)
@@ -210,18 +213,18 @@ func (c *compiler) slices(op *model.Op, how model.How) {
 }
 
 // joined puts the gradients of a split's outputs side by side; zeros stand in for those that never came.
-func (c *compiler) joined(op *model.Op, in grad, aten string) grad {
-	var zeros []grad
+func (c *compiler) joined(op *model.Op, in *grad, aten string) *grad {
+	var zeros []*grad
 	var dt model.DType
 	w := work{}
 	for _, o := range c.g.Outputs(op) {
-		if c.has[o] {
-			dt = c.pending[o].dtype
-			w.bytes += c.pending[o].bytes()
+		if g := c.pending[o]; g != nil {
+			dt = g.dtype
+			w.bytes += g.bytes()
 		}
 	}
 	for _, o := range c.g.Outputs(op) {
-		if !c.has[o] {
+		if c.pending[o] == nil {
 			s := c.g.Tensors[o].Shape
 			zeros = append(zeros, c.fresh("aten.zeros", s, s.Contiguous(), dt, work{}))
 		}

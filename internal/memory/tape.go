@@ -67,26 +67,26 @@ type grad struct {
 type compiler struct {
 	g       *model.Graph
 	t       *tape
-	pending []grad  // by tensor: what waits in the input buffer
-	has     []bool  // by tensor
+	pending []*grad // by tensor: what waits in the input buffer, or nil
 	uses    []int32 // by tensor: edges into a leaf that have not delivered
 	impls   []int32 // references to each gradient tensor
 	stors   []int32 // live tensors on each gradient storage
 	op      model.OpID
 	out     *model.Op
-	temps   [4]grad
-	ntemps  [4]bool
+	temps   [4]*grad
 	ready   []model.TensorID
-	made    [8]grad // by input of the op: its gradient, where got has a bit
+	made    [8]*grad // by input of the op: its gradient, where got has a bit
 	got     uint16
-	args    [3]grad // of the step
+	args    [3]*grad // of the step
+	forward [3]grad  // forward tensors among the arguments
+	chunk   []grad   // gradients are carved from it
 }
 
 // compile derives the tape of a graph.
 func compile(g *model.Graph) *tape {
 	c := &compiler{
 		g: g, t: &tape{events: make([]event, 0, 6*len(g.Ops)), grads: make([]gradient, 0, 2*len(g.Ops))},
-		pending: make([]grad, len(g.Tensors)), has: make([]bool, len(g.Tensors)), uses: make([]int32, len(g.Tensors)),
+		pending: make([]*grad, len(g.Tensors)), uses: make([]int32, len(g.Tensors)),
 	}
 	c.countLeafUses()
 	l := g.Tensors[g.Loss]
@@ -133,7 +133,7 @@ func (c *compiler) leaf(t model.TensorID) bool {
 func (c *compiler) event(e event) { c.t.events = append(c.t.events, e) }
 
 // fresh allocates a gradient tensor with one reference.
-func (c *compiler) fresh(aten string, shape, stride model.Dims, dt model.DType, w work) grad {
+func (c *compiler) fresh(aten string, shape, stride model.Dims, dt model.DType, w work) *grad {
 	x := int32(len(c.t.grads))
 	bytes := shape.Count() * dt.Size()
 	w.bytes += bytes
@@ -141,20 +141,31 @@ func (c *compiler) fresh(aten string, shape, stride model.Dims, dt model.DType, 
 	c.t.grads = append(c.t.grads, gradient{bytes: bytes, aten: aten, op: c.op, work: w})
 	c.stors = append(c.stors, 0)
 	c.event(event{kind: evAlloc, op: c.op, x: x})
-	return c.tensor(grad{stor: x, shape: shape, stride: stride, dtype: dt})
+	g := c.carve()
+	g.stor, g.shape, g.stride, g.dtype = x, shape, stride, dt
+	return c.tensor(g)
+}
+
+// carve makes room for a gradient that stays where it is.
+func (c *compiler) carve() *grad {
+	if len(c.chunk) == cap(c.chunk) {
+		c.chunk = make([]grad, 0, 1024)
+	}
+	c.chunk = append(c.chunk, grad{})
+	return &c.chunk[len(c.chunk)-1]
 }
 
 // tensor gives g an identity with one reference.
-func (c *compiler) tensor(g grad) grad {
+func (c *compiler) tensor(g *grad) *grad {
 	g.impl = int32(len(c.impls))
 	c.impls = append(c.impls, 1)
 	c.stors[g.stor]++
 	return g
 }
 
-func (c *compiler) hold(g grad) { c.impls[g.impl]++ }
+func (c *compiler) hold(g *grad) { c.impls[g.impl]++ }
 
-func (c *compiler) drop(g grad) {
+func (c *compiler) drop(g *grad) {
 	if c.impls[g.impl]--; c.impls[g.impl] > 0 {
 		return
 	}
@@ -163,9 +174,9 @@ func (c *compiler) drop(g grad) {
 	}
 }
 
-func (g grad) bytes() int64 { return g.shape.Count() * g.dtype.Size() }
+func (g *grad) bytes() int64 { return g.shape.Count() * g.dtype.Size() }
 
-func (g grad) layout() model.Layout { return model.Layout{Shape: g.shape, Stride: g.stride} }
+func (g *grad) layout() model.Layout { return model.Layout{Shape: g.shape, Stride: g.stride} }
 
 // node runs the backward of one op, if any gradient has arrived for it.
 func (c *compiler) node(id model.OpID) {
@@ -176,7 +187,7 @@ func (c *compiler) node(id model.OpID) {
 	outs := c.g.Outputs(op)
 	any := false
 	for _, o := range outs {
-		any = any || c.has[o]
+		any = any || c.pending[o] != nil
 	}
 	if !any {
 		return
@@ -196,9 +207,9 @@ func (c *compiler) node(id model.OpID) {
 		}
 	}
 	for _, o := range outs {
-		if c.has[o] {
-			c.has[o] = false
-			c.drop(c.pending[o])
+		if g := c.pending[o]; g != nil {
+			c.pending[o] = nil
+			c.drop(g)
 		}
 	}
 	c.event(event{kind: evReleased, op: id})
@@ -214,7 +225,7 @@ func (c *compiler) node(id model.OpID) {
 }
 
 // fit sums a gradient to its input's shape and casts it to its dtype.
-func (c *compiler) fit(g grad, x *model.Tensor) grad {
+func (c *compiler) fit(g *grad, x *model.Tensor) *grad {
 	if g.shape != x.Shape {
 		g = c.sumTo(g, x.Shape)
 	}
@@ -227,7 +238,7 @@ func (c *compiler) fit(g grad, x *model.Tensor) grad {
 }
 
 // sumTo is at::sum_to: one sum that keeps reduced dimensions, then a view without the leading ones.
-func (c *compiler) sumTo(g grad, shape model.Dims) grad {
+func (c *compiler) sumTo(g *grad, shape model.Dims) *grad {
 	off := int(g.shape.N - shape.N)
 	kept := g.shape
 	for i := range kept.D[:kept.N] {
@@ -241,9 +252,7 @@ func (c *compiler) sumTo(g grad, shape model.Dims) grad {
 		c.drop(g)
 	}
 	if off > 0 {
-		v := n
-		v.shape, v.stride, v.view = shape, shape.Contiguous(), true
-		v = c.tensor(v)
+		v := c.viewOf(n, shape, shape.Contiguous())
 		c.drop(n)
 		n = v
 	}
@@ -251,9 +260,8 @@ func (c *compiler) sumTo(g grad, shape model.Dims) grad {
 }
 
 // deliver puts a gradient into a tensor's input buffer.
-func (c *compiler) deliver(t model.TensorID, g grad) {
-	if c.has[t] {
-		old := c.pending[t]
+func (c *compiler) deliver(t model.TensorID, g *grad) {
+	if old := c.pending[t]; old != nil {
 		if !old.view && c.impls[old.impl] == 1 && c.stors[old.stor] == 1 && old.dtype == g.dtype && model.IsDense(old.shape, old.stride) {
 			c.drop(g)
 		} else {
@@ -264,7 +272,7 @@ func (c *compiler) deliver(t model.TensorID, g grad) {
 			c.pending[t] = sum
 		}
 	} else {
-		c.has[t], c.pending[t] = true, g
+		c.pending[t] = g
 	}
 	if c.leaf(t) {
 		if c.uses[t]--; c.uses[t] == 0 {
@@ -276,7 +284,7 @@ func (c *compiler) deliver(t model.TensorID, g grad) {
 // accumulate is AccumulateGrad of a leaf.
 func (c *compiler) accumulate(t model.TensorID) {
 	g, x := c.pending[t], &c.g.Tensors[t]
-	c.has[t] = false
+	c.pending[t] = nil
 	if c.impls[g.impl] != 1 || !sameStrides(x.Shape, g.stride, x.Stride) {
 		n := c.fresh("aten.clone", x.Shape, x.Stride, g.dtype, work{bytes: g.bytes()})
 		c.drop(g)
