@@ -119,7 +119,12 @@ func (m *machine) owners(weights, inputs unit.Bytes) []Owner {
 	}
 	add(Gradients, "parameter gradients", "", grads)
 	rest -= grads
-	label := func(op model.OpID) string { return m.g.Blocks[m.g.Ops[op].Block].Label }
+	label := func(op model.OpID) string {
+		if op < 0 {
+			return "" // the model's own input, back from the host
+		}
+		return m.g.Blocks[m.g.Ops[op].Block].Label
+	}
 	for x := range m.p.tape.grads {
 		if m.gradLive[x] && !isParam[int32(x)] {
 			gr := &m.p.tape.grads[x]

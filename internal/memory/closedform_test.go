@@ -290,3 +290,25 @@ func TestWholeClasses(t *testing.T) {
 		}
 	}
 }
+
+// GPT-2 with peft's adapters on its Conv1D layers, measured with tools/measure.py: six layers of width 512, 32000 words,
+// 4 × 512 tokens, fp32 adapters of rank 16. With any checkpointing the token embedding's output requires grad.
+func TestAdaptersOnConv1D(t *testing.T) {
+	for _, tt := range []struct {
+		dtype, attention, strategy, lora, optimizer string
+		before, forward, back                       int64
+	}{
+		{"bf16", "sdpa", "none", "{r: 16, targets: [c_attn]}", "adamw", 783_220_936, 1_047_478_504, 1_307_492_552},
+		{"bf16", "eager", "full", "{r: 16, dropout: 0.05, targets: [c_attn, c_proj, c_fc]}", "adamw", 494_293_192, 758_550_760, 1_018_564_808},
+		{"amp-bf16", "sdpa", "none", "{r: 16, targets: [c_attn]}", "adamw", 1_087_373_512, 1_353_744_616, 1_611_645_128},
+		{"fp32", "eager", "offload-inputs", "{r: 16, targets: [c_attn, c_proj, c_fc]}", "sgd", 680_235_016, 684_445_736, 1_204_506_632},
+		{"fp16", "sdpa", "segments-2", "{r: 16, dropout: 0.1, targets: [c_attn]}", "adamw", 478_826_552, 743_084_120, 1_003_098_168},
+	} {
+		p := compileYAML(t, fmt.Sprintf("{arch: gpt2, L: 6, H: 512, heads: 8, vocab: 32000, max_positions: 1024, S: 512, B: 4, dtype: %s, attention: %s, checkpoint: %s, train: {optimizer: %s, lora: %s}}",
+			tt.dtype, tt.attention, tt.strategy, tt.optimizer, tt.lora))
+		r := judgeNamed(t, p, tt.strategy).Second
+		if got := [3]int64{r.BeforeBackward, r.Peak[Forward].Bytes, r.Peak[Backward].Bytes}; got != [3]int64{tt.before, tt.forward, tt.back} {
+			t.Errorf("%s %s %s: before backward, forward peak, backward peak are %d, want %d", tt.dtype, tt.attention, tt.strategy, got, [3]int64{tt.before, tt.forward, tt.back})
+		}
+	}
+}

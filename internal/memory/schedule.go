@@ -78,6 +78,9 @@ func (s *Schedule) nodes(ns []plan.Node, parent int32, lo, hi int) error {
 				if !ok {
 					return fmt.Errorf("layer %d has no part %q", l, part.Span)
 				}
+				if parent >= 0 && (len(part.Cache) > 0 || part.Offload != "") {
+					return fmt.Errorf("layer %d: inside a segment nothing is cached or offloaded", l)
+				}
 				r := Region{First: sp.First, End: sp.End, Parent: parent, HostSaved: part.Offload == "saved", HostInputs: part.Offload == "inputs"}
 				if len(part.Cache) > 0 {
 					r.Cached = map[model.OpID]bool{}
@@ -142,6 +145,9 @@ func (s *Schedule) finish(id int32) {
 				r.Inputs = append(r.Inputs, st)
 			}
 		}
+	}
+	if r.last == model.None {
+		r.Cached = nil // no node will ask for it: the cache goes with the frame
 	}
 }
 

@@ -12,7 +12,7 @@ func (b *Builder) gpt2() {
 	b.begin("embedding", None)
 	wte := b.weight("transformer.wte.weight", int64(s.Vocab), h)
 	wpe := b.weight("transformer.wpe.weight", int64(s.MaxS), h)
-	tok := b.embedding(wte, ids)
+	tok := b.inputRequiresGrad(b.embedding(wte, ids))
 	pos := b.plain("aten.add", I64, Shape(1, seq), b.plain("aten.arange", I64, Shape(seq)))
 	pe := b.embedding(wpe, pos)
 	x := b.add(tok, pe)
@@ -22,11 +22,10 @@ func (b *Builder) gpt2() {
 		b.g.storageOf(mask).Positional = true
 	}
 	x = b.dropout(x, s.Dropout.Embedding)
-	x = b.inputRequiresGrad(x)
 	b.Live(tok, pe)
 	for i := range s.L {
 		b.begin("layers."+strconv.Itoa(i), i)
-		x = b.gpt2Layer("transformer.h."+strconv.Itoa(i)+".", x, mask)
+		x = b.gpt2Layer("transformer.h."+strconv.Itoa(i)+".", x, pos, mask)
 		b.Live(tok, pe)
 	}
 	b.begin("head", None)
@@ -37,13 +36,15 @@ func (b *Builder) gpt2() {
 }
 
 // gpt2Layer is a block's forward; the model's loop holds its input until it returns.
-func (b *Builder) gpt2Layer(p string, in, mask TensorID) TensorID {
+func (b *Builder) gpt2Layer(p string, in, pos, mask TensorID) TensorID {
 	s := b.spec
 	h, f := int64(s.H), int64(s.FFN)
 	first := b.next()
+	b.argument(pos)
+	norm1 := b.next()
 	residual := in
 	y := b.norm(in, p+"ln_1", h)
-	a := b.gpt2Attention(p+"attn.", first, y, mask)
+	a := b.gpt2Attention(p+"attn.", norm1, y, mask)
 	b.Live(y, residual)
 	x := b.add(a, residual)
 	b.Live(y)
@@ -52,11 +53,11 @@ func (b *Builder) gpt2Layer(p string, in, mask TensorID) TensorID {
 	residual = x
 	y = b.norm(x, p+"ln_2", h)
 	mlp := b.next()
-	fc := b.conv1d(y, b.weight(p+"mlp.c_fc.weight", h, f), b.weight(p+"mlp.c_fc.bias", f))
+	fc := b.projectConv1D(p+"mlp.", "c_fc", y, h, f)
 	b.span("norm2", norm2)
 	act := b.next()
 	g := b.activation(s.Activation, fc)
-	o := b.conv1d(g, b.weight(p+"mlp.c_proj.weight", f, h), b.weight(p+"mlp.c_proj.bias", h))
+	o := b.projectConv1D(p+"mlp.", "c_proj", g, f, h)
 	b.Live(g)
 	b.span("act", act)
 	m := b.dropout(o, s.Dropout.Residual)
@@ -72,7 +73,7 @@ func (b *Builder) gpt2Attention(p string, norm OpID, x, mask TensorID) TensorID 
 	s := b.spec
 	first := b.next()
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
-	qkv := b.conv1d(x, b.weight(p+"c_attn.weight", h, 3*h), b.weight(p+"c_attn.bias", 3*h))
+	qkv := b.projectConv1D(p, "c_attn", x, h, 3*h)
 	b.span("norm1", norm)
 	parts := b.split(qkv, 2, h, h, h)
 	var hd [3]TensorID
@@ -81,7 +82,7 @@ func (b *Builder) gpt2Attention(p string, norm OpID, x, mask TensorID) TensorID 
 	}
 	o := b.core(hd[0], hd[1], hd[2], attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, plainCast: true, keepLayout: true})
 	o = b.contiguous(b.reshape(o, n, seq, h))
-	out := b.conv1d(o, b.weight(p+"c_proj.weight", h, h), b.weight(p+"c_proj.bias", h))
+	out := b.projectConv1D(p, "c_proj", o, h, h)
 	b.Live(o)
 	res := b.dropout(out, s.Dropout.Residual)
 	b.Live(x, out, hd[0], hd[1], hd[2])

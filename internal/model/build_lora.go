@@ -13,9 +13,21 @@ func (b *Builder) project(prefix, name string, x TensorID, in, out int64, bias b
 	if bias {
 		bb = b.weight(prefix+name+".bias", out)
 	}
+	return b.adapter(prefix, name, x, b.lin(x, w, bb), in, out)
+}
+
+// projectConv1D is GPT-2's Conv1D by module name, a linear layer with a bias whose weight is [in, out], with peft's
+// adapter beside it if the name is a target.
+func (b *Builder) projectConv1D(prefix, name string, x TensorID, in, out int64) TensorID {
+	res := b.conv1d(x, b.weight(prefix+name+".weight", in, out), b.weight(prefix+name+".bias", out))
+	return b.adapter(prefix, name, x, res, in, out)
+}
+
+// adapter adds peft's adapter to the base layer's result res, if the layer is a target.
+func (b *Builder) adapter(prefix, name string, x, res TensorID, in, out int64) TensorID {
 	l := b.spec.Train.LoRA
 	if l == nil || !slices.Contains(l.Targets, name) {
-		return b.lin(x, w, bb)
+		return res
 	}
 	dt := F32
 	switch l.DType {
@@ -27,7 +39,6 @@ func (b *Builder) project(prefix, name string, x TensorID, in, out int64, bias b
 	r := int64(l.Rank)
 	wa := b.param(prefix+name+".lora_A.weight", dt, true, Shape(r, in))
 	wb := b.param(prefix+name+".lora_B.weight", dt, true, Shape(out, r))
-	res := b.lin(x, w, bb)
 	base := b.t(res).DType
 	y := b.to(x, dt)
 	z := b.dropout(y, l.Dropout)

@@ -82,7 +82,7 @@ func (c *checker) nodes(path string, ns []Node, lo, hi int, around *Node) {
 			c.nodes(at+".inner", n.Inner, n.First, n.Last, n)
 		}
 		if n.Option != nil {
-			c.option(at+".option", n.Option)
+			c.option(at+".option", n.Option, around != nil)
 		}
 		covered = max(covered, n.Last)
 	}
@@ -100,7 +100,7 @@ func (c *checker) kind(at string, n *Node) {
 	}
 }
 
-func (c *checker) option(at string, o *Option) {
+func (c *checker) option(at string, o *Option, nested bool) {
 	switch {
 	case o.Name == "":
 		c.add(at, "an option needs a name, such as full")
@@ -123,6 +123,12 @@ func (c *checker) option(at string, o *Option) {
 		}
 		if r.Offload != "" && !slices.Contains(Offloads, r.Offload) {
 			c.add(where+".offload", "offload %q is not one of %s", r.Offload, strings.Join(Offloads, ", "))
+		}
+		if nested && len(r.Cache) > 0 {
+			c.add(where+".cache", "inside a segment nothing is cached: the segment's own recompute would keep it a second time")
+		}
+		if nested && r.Offload != "" {
+			c.add(where+".offload", "inside a segment nothing is offloaded: the segment's own recompute would send it a second time")
 		}
 		if r.Offload == "saved" && len(r.Cache) > 0 {
 			c.add(where+".cache", "offload: saved recomputes nothing, so nothing is cached")
