@@ -30,6 +30,8 @@ type File struct {
 	// Predicted is what the simulator says of the plan.
 	Predicted *Predicted `yaml:"predicted,omitempty" json:"predicted,omitempty"`
 	Plan      `yaml:",inline"`
+	// Certificate says why no plan of the class is faster; nil for plans of other origin.
+	Certificate *Certificate `yaml:"certificate,omitempty" json:"certificate,omitempty"`
 	// Spec is the whole model and training step that the plan was made for, so that the file can be checked alone.
 	Spec *model.Spec `yaml:"spec,omitempty" json:"spec,omitempty"`
 }
@@ -66,7 +68,7 @@ func Write(w io.Writer, f *File) error {
 			return
 		}
 		var text []byte
-		if text, err = yaml.Dump(v, yaml.WithIndent(2)); err == nil {
+		if text, err = yaml.Dump(v, yaml.WithIndent(2), yaml.WithLineWidth(-1)); err == nil {
 			fmt.Fprintf(&out, "%s%s", comment, text)
 		}
 	}
@@ -96,6 +98,15 @@ func Write(w io.Writer, f *File) error {
 	part(nodesComment, true, &struct {
 		Nodes *yaml.Node `yaml:"nodes"`
 	}{nodes})
+	if f.Certificate != nil {
+		var c *yaml.Node
+		if c, e = certificateOf(f.Certificate); e != nil {
+			return e
+		}
+		part(certificateComment, true, &struct {
+			Certificate *yaml.Node `yaml:"certificate"`
+		}{c})
+	}
 	part("\n# The model and the training step that the plan was made for; estimate reads this section as a file, too.\n", f.Spec != nil, &struct {
 		Spec *model.Spec `yaml:"spec"`
 	}{f.Spec})

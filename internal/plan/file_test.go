@@ -124,7 +124,7 @@ func genNodes(t *rapid.T, lo, hi, depth int) []Node {
 				n.Inner = genNodes(t, n.First, n.Last, depth+1)
 			}
 		} else {
-			n.Option = genOption(t)
+			n.Option = genOption(t, depth > 0)
 		}
 		ns = append(ns, n)
 		if rapid.Bool().Draw(t, "enough") {
@@ -134,9 +134,13 @@ func genNodes(t *rapid.T, lo, hi, depth int) []Node {
 	return ns
 }
 
-func genOption(t *rapid.T) *Option {
+func genOption(t *rapid.T, nested bool) *Option {
 	o := &Option{Name: rapid.StringMatching(`[a-z][a-z0-9+-]{0,8}x`).Draw(t, "option")}
 	for _, s := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"norm1", "core", "norm2", "act"}), 0, 4, rapid.ID).Draw(t, "spans") {
+		if nested {
+			o.Regions = append(o.Regions, Region{Span: s})
+			continue
+		}
 		r := Region{Span: s, Offload: rapid.SampledFrom([]string{"", "saved", "inputs"}).Draw(t, "offload")}
 		if r.Offload != "saved" {
 			r.Cache = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"aten.mm", "aten.addmm", "aten.bmm"}), 0, 2, rapid.ID).Draw(t, "cache")
@@ -235,7 +239,7 @@ func TestReadRefuses(t *testing.T) {
 		{"two documents", "format_version: 1\n---\nnodes: []\n", " more than one document: a plan file holds one"},
 		{"a list", "- 1\n", `1:1: a plan file is a map such as {format_version: 1, nodes: []}, not a list`},
 		{"nothing in it", "{}\n", "1:1: missing format_version: a plan file begins with format_version: 1"},
-		{"a spec", "L: 12\nS: 1024\n", "1:1: unknown key \"L\": known are format_version, tool_version, model, strategy, class, budget_bytes, predicted, nodes, spec\n2:1: unknown key \"S\": known are format_version, tool_version, model, strategy, class, budget_bytes, predicted, nodes, spec"},
+		{"a spec", "L: 12\nS: 1024\n", "1:1: unknown key \"L\": known are format_version, tool_version, model, strategy, class, budget_bytes, predicted, nodes, certificate, spec\n2:1: unknown key \"S\": known are format_version, tool_version, model, strategy, class, budget_bytes, predicted, nodes, certificate, spec"},
 		{"later format", "format_version: 2\nnodes: []\n", "1:17: format_version 2: this ckptplan reads version 1; a newer one wrote the file"},
 		{"near miss", "format_version: 1\nnodes: [{frist: 0, last: 1, segment: true}]\n", "2:9: nodes[0] needs first, a layer's number from 0\n2:10: unknown key \"frist\" (did you mean \"first\"?)"},
 		{"key twice", "format_version: 1\nnodes: []\nnodes: []\n", "3:1: nodes is given twice (first in line 2)"},
@@ -262,6 +266,8 @@ func TestReadRefuses(t *testing.T) {
 		{"full that is not", head + "nodes: [{first: 0, last: 1, option: {name: full, regions: [{span: mlp}]}}]\n", "3:37: option full is one region over the span layer, nothing cached or offloaded"},
 		{"offload", head + "nodes: [{first: 0, last: 1, option: {name: x, regions: [{span: mlp, offload: disk}]}}]\n", `3:78: nodes[0].option.regions[0].offload: "disk" is not one of saved, inputs`},
 		{"cache of what is saved", head + "nodes: [{first: 0, last: 1, option: {name: x, regions: [{span: mlp, offload: saved, cache: [aten.mm]}]}}]\n", "3:92: offload: saved recomputes nothing, so nothing is cached"},
+		{"cache in a segment", head + "nodes: [{first: 0, last: 1, segment: true, inner: [{first: 0, last: 0, option: {name: x, regions: [{span: mlp, cache: [aten.mm]}]}}]}]\n", "3:119: inside a segment nothing is cached: the segment's own recompute would keep it a second time"},
+		{"offload in a segment", head + "nodes: [{first: 0, last: 1, segment: true, inner: [{first: 0, last: 0, option: {name: x, regions: [{span: mlp, offload: saved}]}}]}]\n", "3:121: inside a segment nothing is offloaded: the segment's own recompute would send it a second time"},
 		{"cached twice", head + "nodes: [{first: 0, last: 1, option: {name: x, regions: [{span: mlp, cache: [aten.mm, aten.mm]}]}}]\n", "3:86: op aten.mm is listed twice"},
 		{"wrong fingerprint", head + "model: {name: gpt2, fingerprint: '000000000000'}\nnodes: []\n", "3:34: fingerprint 000000000000 is not that of the spec in this file, %s: one of them was edited; optimize again"},
 		{"no fingerprint", head + "model: {name: gpt2}\nnodes: []\n", "3:8: model needs its fingerprint; leave model out of a plan written by hand"},

@@ -35,7 +35,7 @@ func (r *reader) file() *File {
 	root := r.Root
 	version := false
 	form := "{format_version: 1, nodes: []}"
-	keys := []string{"format_version", "tool_version", "model", "strategy", "class", "budget_bytes", "predicted", "nodes", "spec"}
+	keys := []string{"format_version", "tool_version", "model", "strategy", "class", "budget_bytes", "predicted", "nodes", "certificate", "spec"}
 	r.Map("a plan file", root, form, keys, func(key string, v *yaml.Node) {
 		r.at[key] = v
 		switch key {
@@ -58,6 +58,8 @@ func (r *reader) file() *File {
 			f.Predicted = r.predicted(v)
 		case "nodes":
 			f.Nodes = r.nodes(key, v)
+		case "certificate":
+			f.Certificate = r.certificate(key, v)
 		case "spec":
 			f.Spec = r.Spec(v)
 		}
