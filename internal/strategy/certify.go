@@ -1,0 +1,213 @@
+package strategy
+
+import (
+	"cmp"
+	"errors"
+	"math/big"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/memory"
+	"ckptplan/internal/plan"
+	"ckptplan/internal/unit"
+)
+
+// ErrNotCertified is returned for a result that is not the fastest plan of the class flat under its own menu.
+var ErrNotCertified = errors.New("the plan is not the result of a search for the fastest one")
+
+// shownOwners is how many owners of the peak a certificate lists.
+const shownOwners = 6
+
+// Certify writes down why a result of Optimize is the fastest plan of its class, from the same program and request. A
+// nested plan's certificate holds its peak and time, and no proof.
+func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, error) {
+	c := &plan.Certificate{
+		Class: res.Class, Status: string(Feasible), Budget: req.Budget, Reserve: req.Budget - res.TensorBudget, TensorBudget: res.TensorBudget,
+		Card:   certifiedCard(req.Sheet),
+		Peak:   certifiedPeak(res.Timeline),
+		Time:   plan.CertifiedTime{Step: res.Timeline.Times.Step(), Extra: extraTime(res.Timeline)},
+		Closed: plan.CertifiedSearch{How: "none"},
+	}
+	if res.Class == "nested" {
+		return c, nil
+	}
+	sol, prob := res.Solution, res.Problem
+	if res.Class != "flat" || sol == nil || sol.Closed == "" {
+		return nil, ErrNotCertified
+	}
+	pr, err := price(p, req.Sheet)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, m := range res.Menu {
+		names[m.Option.Name] = true
+	}
+	pr.prune(func(k int) bool { return names[pr.options[k].Name] })
+	again := pr.problem(p.Graph)
+	again.Budget = prob.Budget
+	if !reflect.DeepEqual(again, prob) {
+		return nil, ErrNotCertified
+	}
+	menu, bound := pr.certifiedMenu(prob), bestBound(prob, sol)
+	bound.Gap = sol.Time - bound.Bound
+	c.Status, c.Time.Extra, c.Menu, c.Bound = string(sol.Status), sol.Time, &menu, &bound
+	c.Closed = plan.CertifiedSearch{How: sol.Closed, Labels: sol.Stats.Labels}
+	switch {
+	case sol.Status != Optimal:
+		c.Closed.How = "stopped"
+	case bound.Gap != 0:
+		c.Closed.How = "exact-search"
+	}
+	return c, nil
+}
+
+// extraTime is what recomputation and transfers add to a micro-batch, in nanoseconds.
+func extraTime(tl *memory.Timeline) int64 {
+	return (tl.Times.Recompute + tl.Times.Transfer) / int64(max(1, tl.Graph().Spec.Train.GradAccum))
+}
+
+func certifiedCard(s *gpu.Sheet) plan.CertifiedCard {
+	if s == nil {
+		return plan.CertifiedCard{}
+	}
+	return plan.CertifiedCard{Name: s.Name, Sheet: plan.RatesFingerprint(s.Peaks.FP32, s.Peaks.TF32, s.Peaks.BF16, s.Peaks.FP16, s.Bandwidth, s.HostLink)}
+}
+
+func certifiedPeak(tl *memory.Timeline) plan.CertifiedPeak {
+	c := plan.CertifiedPeak{Bytes: unit.Bytes(tl.Peak.Bytes), Phase: tl.Peak.Phase.String(), Block: tl.Block(tl.Peak), Op: tl.Peak.Aten}
+	owners := tl.Explain().Owners
+	for _, o := range owners[:min(shownOwners, len(owners))] {
+		c.Owners = append(c.Owners, plan.CertifiedOwner{Category: string(o.Category), What: o.What, Block: o.Block, Each: o.Each, Count: o.Count})
+	}
+	return c
+}
+
+// certifiedMenu writes the rows of a problem, layers with equal numbers together.
+func (pr *pricing) certifiedMenu(p *Problem) plan.CertifiedMenu {
+	m := plan.CertifiedMenu{Base: unit.Bytes(p.Base), Floor: unit.Bytes(p.Floor), Head: plan.CertifiedHead{Gradient: unit.Bytes(p.HeadGrad)}}
+	if len(p.Head) > 0 {
+		m.Head.Forward, m.Head.Backward = unit.Bytes(p.Head[0].Forward), unit.Bytes(p.Head[0].Backward)
+	}
+	for _, g := range alike(len(p.Blocks), func(i int) int64 { return p.Blocks[i].Grad }) {
+		m.Gradients = append(m.Gradients, plan.LayerBytes{Layers: plan.FormatLayers(g), Bytes: unit.Bytes(p.Blocks[g[0]].Grad)})
+	}
+	for k := range pr.options {
+		o := plan.CertifiedOption{Option: pr.options[k]}
+		for _, g := range alike(len(p.Blocks), func(i int) Choice { return p.Blocks[i].Choices[k] }) {
+			c := &p.Blocks[g[0]].Choices[k]
+			o.Rows = append(o.Rows, plan.LayerPrice{
+				Layers: plan.FormatLayers(g), Save: c.Save, SaveForward: c.SaveFwd, Forward: c.Forward, Backward: c.Backward, Time: c.Time,
+			})
+		}
+		m.Options = append(m.Options, o)
+	}
+	for u := range pr.shared {
+		s := plan.SharedTensor{Bytes: unit.Bytes(pr.shared[u].bytes)}
+		for k := range pr.options {
+			var layers []int
+			for i := range p.Blocks {
+				if pr.holds(u, i, k) {
+					layers = append(layers, i)
+				}
+			}
+			if layers != nil {
+				s.Held = append(s.Held, plan.Holder{Option: pr.options[k].Name, Layers: plan.FormatLayers(layers)})
+			}
+		}
+		m.Shared = append(m.Shared, s)
+	}
+	return m
+}
+
+// alike groups the layers 0…n−1 by a key, groups by their first layer.
+func alike[K comparable](n int, key func(int) K) [][]int {
+	at := map[K]int{}
+	var groups [][]int
+	for i := range n {
+		k := key(i)
+		g, ok := at[k]
+		if !ok {
+			g = len(groups)
+			at[k] = g
+			groups = append(groups, nil)
+		}
+		groups[g] = append(groups[g], i)
+	}
+	return groups
+}
+
+// bestBound is the best of two vectors of prices: the solver's, and for shared tensors, which the solver's problem may
+// have charged to one block, those of the problem without them. Both bound every plan: a charge only adds bytes.
+func bestBound(p *Problem, sol *Solution) plan.CertifiedBound {
+	best := rowBound(p, sol.Dual)
+	c := newChain(p)
+	if c.merge() || c.dropForward() {
+		found, _ := dualSearch(c, sol.Time)
+		if b := rowBound(p, c.dual(found[0])); b.Bound > best.Bound {
+			best = b
+		}
+	}
+	return best
+}
+
+// rowBound is the bound of a vector of prices on the rows as the certificate states them: forward and backward apart,
+// and what layers save in forward as it is, where Problem takes at least what they save in backward.
+func rowBound(p *Problem, d Dual) plan.CertifiedBound {
+	n := len(p.Blocks)
+	price := func(rows []int64, i int) *big.Int {
+		if i < len(rows) {
+			return big.NewInt(rows[i])
+		}
+		return new(big.Int)
+	}
+	room := p.Budget - p.Base
+	head := Choice{}
+	if len(p.Head) > 0 {
+		head = p.Head[0]
+	}
+	sum, later := new(big.Int), p.HeadGrad
+	after, afterFwd := price(d.Backward, n), price(d.Forward, n) // prices of the rows after the one at hand
+	add := func(to *big.Int, price *big.Int, bytes int64) { to.Add(to, new(big.Int).Mul(price, big.NewInt(bytes))) }
+	add(sum, big.NewInt(head.Time), tib)
+	add(sum, after, head.Backward-room)
+	add(sum, afterFwd, head.Forward-room)
+	for i := n - 1; i >= 0; i-- {
+		own, ownFwd := price(d.Backward, i), price(d.Forward, i)
+		var least *big.Int
+		for _, c := range p.Blocks[i].Choices {
+			t := new(big.Int)
+			add(t, big.NewInt(c.Time), tib)
+			add(t, after, c.Save)
+			add(t, afterFwd, c.SaveFwd)
+			add(t, own, c.Backward+later-room)
+			add(t, ownFwd, c.Forward-room)
+			if least == nil || t.Cmp(least) < 0 {
+				least = t
+			}
+		}
+		sum.Add(sum, least)
+		after.Add(after, own)
+		afterFwd.Add(afterFwd, ownFwd)
+		later += p.Blocks[i].Grad
+	}
+	b := plan.CertifiedBound{}
+	if sum.Sign() > 0 { // times are not negative: a bound below 0 says nothing
+		b.Bound = sum.Add(sum, big.NewInt(tib-1)).Rsh(sum, 40).Int64()
+	}
+	for phase, rows := range map[string][]int64{"forward": d.Forward, "backward": d.Backward} {
+		for i, l := range rows {
+			if l != 0 {
+				row := "head"
+				if i < n {
+					row = strconv.Itoa(i)
+				}
+				b.Rows = append(b.Rows, plan.PricedRow{Phase: phase, Row: row, Lambda: l})
+			}
+		}
+	}
+	slices.SortStableFunc(b.Rows, func(x, y plan.PricedRow) int { return cmp.Compare(x.Phase, y.Phase) })
+	return b
+}
