@@ -1,12 +1,16 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
 )
 
 // defaultPreset is priced when no model is named, so that the bare command shows something real.
@@ -15,9 +19,9 @@ const defaultPreset = "gpt2"
 // modelOptions name a model and change its training step.
 type modelOptions struct {
 	model      string // preset, YAML file or config.json; empty: the default preset
-	batch      int
-	seq        int
-	gradAccum  int
+	batch      count
+	seq        count
+	gradAccum  count
 	precision  string
 	attention  string
 	optimizer  string
@@ -27,9 +31,9 @@ type modelOptions struct {
 
 func (o *modelOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVar(&o.batch, "batch", 0, "micro batch: `sequences` a forward pass")
-	f.IntVar(&o.seq, "seq", 0, "sequence length in `tokens`")
-	f.IntVar(&o.gradAccum, "grad-accum", 0, "micro batches a `step`")
+	f.Var(&o.batch, "batch", "micro batch: `sequences` a forward pass")
+	f.Var(&o.seq, "seq", "sequence length in `tokens`")
+	f.Var(&o.gradAccum, "grad-accum", "micro `batches` a step")
 	f.StringVar(&o.precision, "precision", "", "bf16, fp16, fp32, amp-bf16 or amp-fp16 (amp: fp32 weights under autocast)")
 	f.StringVar(&o.attention, "attention", "", "attention: eager, sdpa, math or flash2")
 	f.StringVar(&o.optimizer, "optimizer", "", "adamw (foreach), adamw-loop, adamw-fused, sgd or none")
@@ -64,20 +68,24 @@ func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec,
 			name = defaultPreset
 		}
 		var err error
-		if spec, err = model.LoadAny(name, os.ReadFile); err != nil {
+		spec, err = model.LoadAny(name, os.ReadFile)
+		if is[model.Diagnostics](err) && holdsPlan(name) {
+			return nil, &inputError{fmt.Errorf("%s is a plan file, not a model: price it with --strategy %s", name, name)}
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	given := cmd.Flags().Changed
 	over := model.Overrides{Precision: o.precision, Attention: o.attention, Optimizer: o.optimizer}
 	if given("batch") {
-		over.Batch = &o.batch
+		over.Batch = (*int)(&o.batch)
 	}
 	if given("seq") {
-		over.Seq = &o.seq
+		over.Seq = (*int)(&o.seq)
 	}
 	if given("grad-accum") {
-		over.GradAccum = &o.gradAccum
+		over.GradAccum = (*int)(&o.gradAccum)
 	}
 	if given("keep-logits") {
 		over.KeepLogits = &o.keepLogits
@@ -90,3 +98,35 @@ func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec,
 	}
 	return spec, nil
 }
+
+// holdsPlan is true for a file that reads as a plan.
+func holdsPlan(name string) bool {
+	src, err := os.ReadFile(name)
+	if err != nil {
+		return false
+	}
+	_, err = plan.Read(name, src)
+	return err == nil
+}
+
+// count is a flag that holds a whole number of things.
+type count int
+
+func (c *count) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return errors.New("it is a whole number in digits, such as 8192")
+	}
+	*c = count(n)
+	return nil
+}
+
+func (c *count) String() string {
+	if c == nil || *c == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(*c))
+}
+
+// Type names the kind of value in the help.
+func (c *count) Type() string { return "int" }

@@ -17,7 +17,7 @@ type optimizeOptions struct {
 	outputOptions
 	class     string // auto, flat or nested
 	objective string
-	global    int
+	global    count
 	plan      string // file for the plan
 }
 
@@ -48,7 +48,7 @@ YAML spec or a Hugging Face config.json; without one, ` + defaultPreset + ` is p
 	complete(cmd, "class", "auto", "flat", "nested")
 	cmd.Flags().StringVar(&o.objective, "objective", "time", "time (the fastest step), throughput (the micro batch is chosen, too) or memory (the lowest peak, with or without a budget)")
 	complete(cmd, "objective", "time", "throughput", "memory")
-	cmd.Flags().IntVar(&o.global, "global-batch", 0, "`sequences` a step that accumulation makes up, for --objective throughput")
+	cmd.Flags().Var(&o.global, "global-batch", "`sequences` a step that accumulation makes up, for --objective throughput")
 	cmd.Flags().StringVarP(&o.plan, "plan", "o", "", "write the plan to this `file`")
 	o.outputOptions.addFlags(cmd)
 	return cmd
@@ -75,7 +75,7 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 		return &inputError{err}
 	}
 	result, err := study.Optimize(cmd.Context(), report.OptimizeRequest{
-		Class: o.class, Objective: report.Objective(o.objective), GlobalBatch: o.global, Card: card, Device: device, Reserve: o.kept(), Tool: version(),
+		Class: o.class, Objective: report.Objective(o.objective), GlobalBatch: int(o.global), Card: card, Device: device, Reserve: o.kept(), Tool: version(),
 	})
 	if err != nil {
 		return err

@@ -200,7 +200,8 @@ func (e *Estimation) try(base Choice, c change) (*Hint, error) {
 	return h, nil
 }
 
-// logitsRule is true if logits and loss hold more of the peak than everything that checkpointing can drop.
+// logitsRule is true if logits and loss hold more of the peak than all other activations and their gradients.
 func logitsRule(b *memory.Breakdown) bool {
-	return b.By(memory.LogitsLoss) > b.By(memory.Saved)+b.By(memory.RegionInputs)+b.By(memory.Recomputed)
+	others := b.By(memory.Saved) + b.By(memory.RegionInputs) + b.By(memory.Recomputed) + b.By(memory.ActGradients) + b.By(memory.Temporaries)
+	return b.By(memory.LogitsLoss) > others
 }

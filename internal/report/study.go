@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"ckptplan/internal/gpu"
@@ -44,11 +45,17 @@ type Price struct {
 	Peak *memory.Breakdown
 }
 
-// NewStudy starts a study. The error is about the model: a class that is not modelled.
+// NewStudy starts a study. The error is about the model: a class that is not modelled, or adapters in one that has none.
 func NewStudy(spec *model.Spec, sheet *gpu.Sheet) (*Study, error) {
 	s := &Study{Spec: spec, Sheet: sheet, programs: map[string]*memory.Program{}}
-	_, err := s.program("none")
-	return s, err
+	p, err := s.program("none")
+	if err != nil {
+		return nil, err
+	}
+	if spec.Train.LoRA != nil && !slices.ContainsFunc(p.Graph.Params, func(p model.Param) bool { return p.Trained }) {
+		return nil, fmt.Errorf("LoRA is not modelled for arch %s", spec.Arch)
+	}
+	return s, nil
 }
 
 // Graph is the spec's graph without checkpointing.
