@@ -44,7 +44,7 @@ func genCertificate(t *rapid.T, layers int) *Certificate {
 		Gradients: []LayerBytes{{runs(), size("gradient")}},
 	}
 	for range rapid.IntRange(1, 4).Draw(t, "options") {
-		o := CertifiedOption{Option: *genOption(t)}
+		o := CertifiedOption{Option: *genOption(t, false)}
 		for range rapid.IntRange(1, 3).Draw(t, "rows") {
 			o.Rows = append(o.Rows, LayerPrice{runs(), signed("save"), signed("f"), signed("q"), signed("p"), count("r")})
 		}
