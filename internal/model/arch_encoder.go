@@ -111,7 +111,9 @@ func (b *Builder) encoderLayer(p string, in, mask TensorID) TensorID {
 		x = b.add(x, b.feedForward(p+"linear1", p+"linear2", norm, b.norm(x, p+"norm2", h)))
 	} else {
 		x = b.norm(b.add(x, attend(x)), p+"norm1", h)
-		x = b.norm(b.add(x, b.feedForward(p+"linear1", p+"linear2", None, x)), p+"norm2", h)
+		y := b.norm(b.add(x, b.feedForward(p+"linear1", p+"linear2", None, x)), p+"norm2", h)
+		b.Live(x)
+		x = y
 	}
 	b.Live(in)
 	b.endLayer(first)
@@ -158,8 +160,12 @@ func (b *Builder) feedForward(up, down string, norm OpID, x TensorID) TensorID {
 	y := b.dropout(a, s.Dropout.MLP)
 	o := project(down, y, f, h)
 	b.span("act", act)
+	b.Live(x) // the frame of _ff_block
 	out := b.dropout(o, s.Dropout.Residual)
 	b.Live(o)
+	if s.NeedWeights {
+		b.Live(x) // the arguments of a module of its own
+	}
 	b.span("mlp", first)
 	return out
 }
@@ -204,6 +210,7 @@ func (b *Builder) multiheadAttention(p string, x, mask TensorID) TensorID {
 	out = b.reshape(out, seq, n, h)
 	if s.NeedWeights {
 		b.weights = b.plain("aten.mean", b.t(b.weights).DType, Shape(n, seq, seq), b.weights)
+		b.Live(packed) // q is not deleted as k and v are
 	}
 	out = b.transpose(out, 0, 1)
 	b.span("attn", first)

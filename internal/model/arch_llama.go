@@ -143,7 +143,7 @@ func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *once
 		m := d.mlp(b, p+"mlp.", None, y)
 		b.Live(y)
 		x := b.add(b.add(in, a), m)
-		b.Live(a, m, in)
+		b.Live(a, m, in, y)
 		b.endLayer(start)
 		return x
 	}
@@ -155,6 +155,9 @@ func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *once
 	first := b.next()
 	residual := x
 	y = norm(2, x)
+	if d.norms[2] == "" {
+		first = None
+	}
 	m := d.mlp(b, p+"mlp.", first, y)
 	b.Live(y)
 	m = norm(3, m)

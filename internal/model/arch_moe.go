@@ -120,7 +120,8 @@ func (b *Builder) experts(p string, norm OpID, x, topIndex, topWeights TensorID)
 	rows := b.plain("aten.floor_divide", I64, pairs, perm)
 	xs := b.index(x, rows)
 	ws := b.index(weights, perm)
-	counts := b.plain("aten.histc", I32, Shape(e), b.plain("aten._to_copy", I32, pairs, sorted))
+	ids32 := b.plain("aten._to_copy", I32, pairs, sorted)
+	counts := b.plain("aten.histc", I32, Shape(e), ids32)
 	offsets := b.plain("aten.cumsum", I32, Shape(e), counts)
 	sentinel := b.unsqueeze(b.plain("aten.ge", Bool, pairs, sorted), 1)
 	b.Live(sorted, counts)
@@ -142,7 +143,7 @@ func (b *Builder) experts(p string, norm OpID, x, topIndex, topWeights TensorID)
 	out = b.index(out, inverse)
 	sum := b.sumOver(b.reshape(out, n, k, h), 1)
 	res := b.to(sum, b.t(x).DType)
-	b.Live(xs, ws, offsets, sentinel, o, perm, sorted, counts, inverse, out, sum, weights, x)
+	b.Live(xs, ws, offsets, sentinel, o, perm, sorted, ids32, counts, inverse, out, sum, weights, x)
 	return res
 }
 
