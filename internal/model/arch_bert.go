@@ -73,7 +73,8 @@ func (b *Builder) bertEmbeddings(p string, words, ids, table, types TensorID) Te
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	pos := b.slice(table, 1, 0, seq)
 	if s.Arch == "roberta" {
-		pos = b.plain("aten.add", I64, Shape(n, seq), ids)
+		pos = b.by(b.plain("aten.add", I64, Shape(n, seq), ids), 1)
+		b.g.Ops[b.next()-1].Attr.A = 1 // counts tokens
 	}
 	typeIDs := b.expand(b.plain("aten.gather", I64, b.t(pos).Shape, types, pos), n, seq)
 	tok := b.inputRequiresGrad(b.embedding(words, ids))

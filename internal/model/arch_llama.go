@@ -65,7 +65,7 @@ func (b *Builder) decoder(d decoder) {
 	}
 	embeds = b.inputRequiresGrad(embeds)
 	if d.scaled {
-		embeds = b.mulScalar(embeds)
+		embeds = b.by(b.mulScalar(embeds), embeddingFactor)
 	}
 	pos := b.plain("aten.add", I64, Shape(1, seq), b.plain("aten.arange", I64, Shape(seq)))
 	o := once{masks: b.decoderMasks(pos)}
@@ -131,7 +131,7 @@ func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *once
 	branch := func(x TensorID) TensorID {
 		switch {
 		case d.scaled:
-			return b.mulScalar(x)
+			return b.by(b.mulScalar(x), residualFactor)
 		case d.branchDropout:
 			return b.dropout(x, b.spec.Dropout.Residual)
 		}
@@ -271,11 +271,11 @@ func (b *Builder) scaleLogits(x TensorID) TensorID {
 		return x
 	}
 	if b.spec.LogitSoftcap {
-		x = role(b.unary(OpDivScalar, role(x)))
-		x = b.mulScalar(role(b.unary(OpTanh, x)))
+		x = b.by(role(b.unary(OpDivScalar, role(x))), logitSoftcap)
+		x = b.by(b.mulScalar(role(b.unary(OpTanh, x))), logitSoftcap)
 	}
 	if b.spec.LogitScale {
-		x = b.mulScalar(role(x))
+		x = b.by(b.mulScalar(role(x)), logitFactor)
 	}
 	return x
 }

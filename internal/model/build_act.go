@@ -1,10 +1,16 @@
 package model
 
+import "math"
+
 // activation applies one of Hugging Face's ACT2FN by the spec's name.
 func (b *Builder) activation(name string, x TensorID) TensorID {
 	switch name {
 	case "gelu", "gelu_tanh":
-		return b.unary(OpGelu, x)
+		y := b.unary(OpGelu, x)
+		if name == "gelu_tanh" {
+			b.g.Ops[b.next()-1].Attr.A = 1 // the tanh approximation
+		}
+		return y
 	case "silu":
 		return b.unary(OpSilu, x)
 	case "relu":
@@ -14,7 +20,7 @@ func (b *Builder) activation(name string, x TensorID) TensorID {
 	case "gelu_new":
 		return b.geluNew(x)
 	case "quick_gelu":
-		return b.mul(x, b.unary(OpSigmoid, b.mulScalar(x)))
+		return b.mul(x, b.unary(OpSigmoid, b.by(b.mulScalar(x), 1.702)))
 	}
 	panic("model: activation " + name)
 }
@@ -23,10 +29,10 @@ func (b *Builder) activation(name string, x TensorID) TensorID {
 //
 //	0.5 * x * (1.0 + tanh(√(2/π) * (x + 0.044715 * x³)))
 func (b *Builder) geluNew(x TensorID) TensorID {
-	half := b.mulScalar(x)
-	cube := b.mulScalar(b.pow(x))
-	inner := b.mulScalar(b.add(x, cube))
-	one := b.addScalar(b.unary(OpTanh, inner))
+	half := b.by(b.mulScalar(x), 0.5)
+	cube := b.by(b.mulScalar(b.by(b.pow(x), 3)), 0.044715)
+	inner := b.by(b.mulScalar(b.add(x, cube)), math.Sqrt(2/math.Pi))
+	one := b.by(b.addScalar(b.unary(OpTanh, inner)), 1)
 	out := b.mul(half, one)
 	b.Live(x)
 	return out

@@ -1,5 +1,7 @@
 package model
 
+import "math"
+
 // attention holds what one attention core needs besides q, k and v.
 type attention struct {
 	mask    TensorID // additive float mask or boolean mask, or None
@@ -44,9 +46,9 @@ func (b *Builder) repeatKV(x TensorID, n int64) TensorID {
 // holds them in a local (`hidden_states, _ = self.self_attn(…)`) until it returns: see endLayer.
 func (b *Builder) eager(q, k, v TensorID, a attention) TensorID {
 	kr, vr := b.repeatKV(k, a.groups), b.repeatKV(v, a.groups)
-	w := b.mulScalar(b.matmul(q, b.transpose(kr, 2, 3)))
+	w := b.by(b.mulScalar(b.matmul(q, b.transpose(kr, 2, 3))), headScale(b.t(q)))
 	if a.softcap {
-		w = b.mulScalar(b.unary(OpTanh, b.unary(OpDivScalar, w)))
+		w = b.by(b.mulScalar(b.unary(OpTanh, b.by(b.unary(OpDivScalar, w), attnSoftcap))), attnSoftcap)
 	}
 	if a.mask >= 0 {
 		w = b.add(w, a.mask)
@@ -113,23 +115,25 @@ func (b *Builder) dotProduct(q, k, v TensorID, a attention) TensorID {
 	case b.spec.Attention == "math" || a.groups == 1 && b.t(k).Shape.D[1] != b.t(q).Shape.D[1]:
 		o = b.mathAttention(q, k, v, mask, a)
 	case mask < 0 && b.t(q).DType.Low() && d == b.t(v).Shape.At(-1) && d <= 256:
-		o = b.flash(q, k, v)
+		o = b.flash(q, k, v, a)
 	default:
-		o = b.efficient(q, k, v, mask)
+		o = b.efficient(q, k, v, mask, a)
 	}
 	b.Live(q, k, v)
 	return o
 }
 
 // flash pads heads to a multiple of 8 before the kernel and slices the result.
-func (b *Builder) flash(q, k, v TensorID) TensorID {
+func (b *Builder) flash(q, k, v TensorID, a attention) TensorID {
+	scale := headScale(b.t(q))
 	d := b.t(q).Shape.At(-1)
 	if pad := (8 - d%8) % 8; pad > 0 {
 		q, k, v = b.pad(q, pad), b.pad(k, pad), b.pad(v, pad)
 	}
 	x := *b.t(q)
 	s := x.Shape
-	b.emit(OpFlashAttention, Attr{A: b.causalAttr()}, q, k, v)
+	op := b.emit(OpFlashAttention, Attr{A: b.causalAttr(), B: asAttr(a.causal)}, q, k, v)
+	op.Scalar, op.Drop = scale, a.dropout
 	o := b.fresh(x.DType, s, headsLast(x.Layout()))
 	b.fresh(F32, Shape(s.D[0], s.D[1], s.D[2]), Dims{})
 	b.fresh(U64, Shape(2), Dims{})
@@ -141,7 +145,7 @@ func (b *Builder) flash(q, k, v TensorID) TensorID {
 }
 
 // efficient keeps logsumexp with its rows padded to 32; a boolean mask becomes an additive one first.
-func (b *Builder) efficient(q, k, v, mask TensorID) TensorID {
+func (b *Builder) efficient(q, k, v, mask TensorID, a attention) TensorID {
 	x := *b.t(q)
 	s := x.Shape
 	ins := []TensorID{q, k, v}
@@ -157,7 +161,8 @@ func (b *Builder) efficient(q, k, v, mask TensorID) TensorID {
 		sk := b.t(k).Shape.D[2]
 		ins = append(ins, b.expand(bias, s.D[0], s.D[1], s.D[2], sk))
 	}
-	b.emit(OpEfficientAttention, Attr{A: b.causalAttr()}, ins...)
+	op := b.emit(OpEfficientAttention, Attr{A: b.causalAttr(), B: asAttr(a.causal && mask < 0)}, ins...)
+	op.Scalar, op.Drop = headScale(b.t(q)), a.dropout
 	o := b.fresh(x.DType, s.With(-1, b.t(v).Shape.At(-1)), headsLastOf(s.With(-1, b.t(v).Shape.At(-1))))
 	rows := (s.D[2] + 31) / 32 * 32
 	b.fresh(F32, Shape(s.D[0], s.D[1], rows), Dims{})
@@ -179,6 +184,16 @@ func headsLast(q Layout) Dims {
 func headsLastOf(s Dims) Dims { return s.Swap(1, 2).Contiguous().Swap(1, 2) }
 
 func (b *Builder) causalAttr() int64 { return 0 }
+
+// headScale is the factor of attention scores, 1/√D, for query q [B, a, S, D].
+func headScale(q *Tensor) float64 { return 1 / math.Sqrt(float64(q.Shape.At(-1))) }
+
+func asAttr(on bool) int64 {
+	if on {
+		return 1
+	}
+	return 0
+}
 
 func (b *Builder) pad(x TensorID, n int64) TensorID {
 	v := *b.t(x)

@@ -46,7 +46,7 @@ func (b *Builder) adapter(prefix, name string, x, res TensorID, in, out int64) T
 	b.Live(z)
 	up := b.linear(h, wb, None)
 	b.Live(h)
-	sum := b.add(res, b.mulScalar(up))
+	sum := b.add(res, b.by(b.mulScalar(up), l.Alpha/float64(l.Rank)))
 	b.Live(x, y, res)
 	o := b.to(sum, base)
 	b.Live(x, y, sum)

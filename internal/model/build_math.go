@@ -1,5 +1,7 @@
 package model
 
+import "math"
+
 // mathAttention is _scaled_dot_product_attention_math, SDPA without a fused kernel. 16-bit inputs are raised to fp32
 // first, q and k are scaled by √scale each, and autocast is off inside. The locals of its C++ frame live until it
 // returns. On CUDA the mask is added in place and dropout is one kernel; under a tracer on the meta device neither is.
@@ -15,7 +17,8 @@ func (b *Builder) mathAttention(q, k, v, mask TensorID, a attention) TensorID {
 		q, k, v = b.to(q, F32), b.to(k, F32), b.to(v, F32)
 	}
 	s, sk := b.t(q).Shape, b.t(k).Shape.D[2]
-	qs := b.mulScalar(q)
+	root := math.Sqrt(headScale(b.t(q)))
+	qs := b.by(b.mulScalar(q), root)
 	if mask < 0 && a.causal {
 		ones := b.plain("aten.ones", Bool, Shape(s.D[2], sk))
 		tril := b.plain("aten.tril", Bool, Shape(s.D[2], sk), ones)
@@ -26,7 +29,7 @@ func (b *Builder) mathAttention(q, k, v, mask TensorID, a attention) TensorID {
 		groups := s.D[1] / b.t(k).Shape.D[1]
 		kr, vr = b.repeatKV(k, groups), b.repeatKV(v, groups)
 	}
-	ks := b.mulScalar(b.transpose(kr, 2, 3))
+	ks := b.by(b.mulScalar(b.transpose(kr, 2, 3)), root)
 	scores := b.bmm4(qs, b.expandHeads(ks, s.D[1]))
 	b.Live(ks)
 	if mask >= 0 {

@@ -10,7 +10,7 @@ func (b *Builder) layerNorm(x, w, bias TensorID) TensorID {
 			ins = append(ins, p)
 		}
 	}
-	b.emit(OpLayerNorm, Attr{}, ins...)
+	b.emit(OpLayerNorm, Attr{}, ins...).Scalar = b.spec.layerNormEps()
 	out := b.fresh(v.DType, v.Shape, Dims{})
 	stats := v.Shape.With(-1, 1)
 	b.fresh(F32, stats, Dims{})
@@ -33,8 +33,8 @@ func (b *Builder) rmsNorm(x, w TensorID) TensorID {
 // rms is x / √(mean(x²)+ε) in fp32, and mean(x²), which its caller's frame holds.
 func (b *Builder) rms(x TensorID) (normed, variance TensorID) {
 	x = b.to(x, F32)
-	variance = b.mean(b.pow(x))
-	r := b.unary(OpRsqrt, b.addScalar(variance))
+	variance = b.mean(b.by(b.pow(x), 2))
+	r := b.unary(OpRsqrt, b.by(b.addScalar(variance), rmsNormEps))
 	normed = b.mul(x, r)
 	b.Live(variance)
 	return normed, variance
@@ -44,7 +44,7 @@ func (b *Builder) rms(x TensorID) (normed, variance TensorID) {
 func (b *Builder) fusedRMSNorm(x, w TensorID) TensorID {
 	x = b.full(x)
 	v := *b.t(x)
-	b.emit(OpRMSNorm, Attr{}, x, w)
+	b.emit(OpRMSNorm, Attr{}, x, w).Scalar = rmsNormEps
 	out := b.fresh(v.DType, v.Shape, Dims{})
 	b.fresh(F32, v.Shape.With(-1, 1), Dims{})
 	return out

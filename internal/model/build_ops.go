@@ -11,6 +11,12 @@ func (b *Builder) unary(k Kind, x TensorID) TensorID { return b.elementwise(k, b
 func (b *Builder) mulScalar(x TensorID) TensorID { return b.unary(OpMulScalar, x) }
 func (b *Builder) addScalar(x TensorID) TensorID { return b.unary(OpAddScalar, x) }
 
+// by says which number the op emitted last, which made x, multiplies by, adds, or raises to.
+func (b *Builder) by(x TensorID, v float64) TensorID {
+	b.g.Ops[b.next()-1].Scalar = v
+	return x
+}
+
 // pow is torch.pow(x, n); autocast runs it in fp32.
 func (b *Builder) pow(x TensorID) TensorID { return b.unary(OpPowScalar, b.full(x)) }
 
@@ -113,7 +119,10 @@ func (b *Builder) expand(x TensorID, shape ...int64) TensorID {
 func (b *Builder) slice(x TensorID, i int, from, to int64) TensorID {
 	v := b.t(x)
 	i = v.Shape.axis(i)
-	return b.view(OpSlice, Attr{A: int64(i), B: from}, x, v.Shape.With(i, to-from), v.Stride)
+	at := v.Offset + from*v.Stride.D[i]
+	o := b.view(OpSlice, Attr{A: int64(i), B: from}, x, v.Shape.With(i, to-from), v.Stride)
+	b.t(o).Offset = at
+	return o
 }
 
 // pick is x.select(i, k): one index of dimension i.
@@ -127,13 +136,14 @@ func (b *Builder) pick(x TensorID, i int) TensorID {
 func (b *Builder) split(x TensorID, i int, sizes ...int64) []TensorID {
 	v := *b.t(x)
 	i = v.Shape.axis(i)
-	outs := make([]TensorID, len(sizes))
+	outs, at := make([]TensorID, len(sizes)), v.Offset
 	if v.Grad {
 		b.emit(OpSplit, Attr{A: int64(i)}, x)
 	}
 	for k, n := range sizes {
 		o := v
-		o.Shape, o.View = v.Shape.With(i, n), true
+		o.Shape, o.View, o.Offset = v.Shape.With(i, n), true, at
+		at += n * v.Stride.D[i]
 		if v.Grad {
 			outs[k] = b.output(o)
 		} else {
@@ -170,7 +180,7 @@ func (b *Builder) dropout(x TensorID, p float64) TensorID {
 		return x
 	}
 	v := *b.t(x)
-	b.emit(OpDropout, Attr{}, x)
+	b.emit(OpDropout, Attr{}, x).Drop = p
 	st := ElementwiseStrides(v.Shape, Layout{v.Shape, v.Stride})
 	out := b.fresh(v.DType, v.Shape, st)
 	b.fresh(Bool, v.Shape, st)

@@ -21,6 +21,7 @@ const (
 type Tensor struct {
 	Shape, Stride Dims // strides in elements
 	Storage       StorageID
+	Offset        int64   // of its first element in the storage, in elements
 	Producer      OpID    // the op whose node is its grad_fn, or None
 	Param         ParamID // the parameter it is, or None
 	Output        int8    // which output of Producer it is
@@ -68,8 +69,12 @@ type Param struct {
 
 // Op is one ATen call of the forward pass, in execution order. Its index is its autograd sequence number.
 type Op struct {
-	Kind  Kind
-	Attr  Attr
+	Kind Kind
+	Attr Attr
+	// Scalar is the op's one real argument: a factor, an addend, ε of a norm, an exponent, the scale of attention scores.
+	Scalar float64
+	// Drop is the probability with which dropout, or an attention kernel, drops an element.
+	Drop  float64
 	in    int32 // first of its inputs in Graph.args
 	out   int32 // first of its outputs in Graph.args
 	Block int32 // index into Graph.Blocks
