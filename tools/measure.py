@@ -210,7 +210,10 @@ FP32_OUT = {"softmax", "log_softmax", "cumsum", "cumprod", "sum", "prod"}
 class CudaAutocast(TorchFunctionMode):
     """CUDA's autocast rules, applied to meta tensors: per-call casts of activations, one cached cast a leaf weight."""
     def __init__(self):
-        self.cache = {}
+        self.cache, self.depth = {}, 0
+    def __enter__(self):
+        self.depth += 1
+        return super().__enter__()
     def low(self, t):
         if not isinstance(t, torch.Tensor) or t.dtype != torch.float32: return t
         if t.requires_grad and t.is_leaf and t._base is None:
@@ -239,7 +242,8 @@ class CudaAutocast(TorchFunctionMode):
             finally: F.has_torch_function = looks
         return func(*args, **kwargs)
     def __exit__(self, *a):
-        self.cache.clear()
+        self.depth -= 1   # entered again for the body of multi_head_attention_forward; the casts stay until the outermost exit
+        if not self.depth: self.cache.clear()
         return super().__exit__(*a)
 
 class LoraLinear(torch.nn.Module):
