@@ -130,8 +130,11 @@ func TestLogitsOfOOMMessages(t *testing.T) {
 		want   unit.Bytes // as printed
 		digits float64
 	}{
-		{84_800, 48 * unit.GiB, 0.001}, {32_860, 186 * unit.GiB / 10, 0.002}, {11_555, 654 * unit.GiB / 100, 0.001},
-		{32_768, 1855 * unit.GiB / 100, 0.001}, {1024, 580 * unit.GiB / 1000, 0.001},
+		{84_800, 48 * unit.GiB, 0.001},
+		{32_860, 186 * unit.GiB / 10, 0.002},
+		{11_555, 654 * unit.GiB / 100, 0.001},
+		{32_768, 1855 * unit.GiB / 100, 0.001},
+		{1024, 580 * unit.GiB / 1000, 0.001},
 	} {
 		p := programOf(t, "qwen3-4b", at(1, tt.tokens))
 		near(t, fmt.Sprintf("%d tokens", tt.tokens), largest(p, "aten._to_copy"), tt.want, tt.digits)
