@@ -3,8 +3,12 @@ package gpu
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
+	"path"
 	"slices"
 	"strings"
+
+	"ckptplan/configs"
 )
 
 // UnknownError says that no data sheet has the name.
@@ -36,7 +40,35 @@ func (e *AmbiguousError) Error() string {
 // Lookup finds the data sheet of a card by its name, as people or the CUDA driver write it. Case, blanks, hyphens and
 // the words NVIDIA, GeForce and Tesla do not count, 80G is 80GB, and words may be left out if one card remains
 // ("4090", "a100 pcie 40"). A name in full wins over one in part. The error is an *UnknownError or an *AmbiguousError.
-func Lookup(name string) (*Sheet, error) { return lookup(embedded(), name) }
+//
+// A name in full that is also the name of a sheet's file costs the reading of that one file.
+func Lookup(name string) (*Sheet, error) {
+	if s, err := ownFile(configs.GPUs, "gpus", name); s != nil || err != nil {
+		return s, err
+	}
+	return lookup(embedded(), name)
+}
+
+// ownFile reads the data sheet whose file is named so; nil if there is none. Files are named after their cards, and no
+// two cards share a name, so lookup among all sheets would find the same one.
+func ownFile(files fs.FS, folder, name string) (*Sheet, error) {
+	entries, err := fs.ReadDir(files, folder)
+	if err != nil {
+		return nil, err
+	}
+	key := joined(name)
+	for _, e := range entries {
+		if joined(strings.TrimSuffix(e.Name(), ".yaml")) != key {
+			continue
+		}
+		src, err := fs.ReadFile(files, path.Join(folder, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		return Load(e.Name(), src)
+	}
+	return nil, nil
+}
 
 func lookup(sheets []*Sheet, name string) (*Sheet, error) {
 	var full, part []*Sheet

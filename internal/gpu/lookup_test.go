@@ -4,6 +4,11 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ckptplan/configs"
 )
 
 func TestLookup(t *testing.T) {
@@ -84,6 +89,50 @@ func TestLookupUnknown(t *testing.T) {
 			}
 			if e.All != (tc.near == "") || (tc.near != "" && e.Near[0] != tc.near) {
 				t.Errorf("Lookup(%q): near %v, want %q first", tc.name, e.Near, tc.near)
+			}
+		})
+	}
+}
+
+// TestOwnFile: reading one file finds the sheet that a search among all of them finds, and reads no other.
+func TestOwnFile(t *testing.T) {
+	for _, want := range Sheets() {
+		got, err := ownFile(configs.GPUs, "gpus", want.Name)
+		if err != nil || got == nil {
+			t.Fatalf("%s: no file of its name: %v", want.Name, err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Error(d)
+		}
+	}
+	broken := fstest.MapFS{
+		"gpus/t4.yaml":   &fstest.MapFile{Data: []byte("name: [")},
+		"gpus/a10g.yaml": &fstest.MapFile{Data: []byte("name: [")},
+	}
+	if s, err := ownFile(broken, "gpus", "4090"); s != nil || err != nil {
+		t.Errorf("4090 is no file: %v, %v", s, err)
+	}
+	if _, err := ownFile(broken, "gpus", "t4"); err == nil {
+		t.Error("a broken file is not reported")
+	}
+}
+
+func BenchmarkLookup(b *testing.B) {
+	for _, name := range []string{"A100-80GB", "4090"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if s, err := ownFile(configs.GPUs, "gpus", name); err != nil {
+					b.Fatal(err)
+				} else if s != nil {
+					continue
+				}
+				sheets, err := loadAll(configs.GPUs, "gpus")
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := lookup(sheets, name); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}
