@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"ckptplan/configs"
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/report"
 	"ckptplan/internal/unit"
 )
+
+// defaultCard is the card that times are for without --gpu.
+const defaultCard = "A100-80GB"
 
 // budgetOptions name the device that a training step has to fit.
 type budgetOptions struct {
@@ -35,25 +38,8 @@ func (o *budgetOptions) addFlags(cmd *cobra.Command) {
 
 // card is the data sheet of --gpu, or of the card that times are for without it.
 func (o *budgetOptions) card() (report.Card, error) {
-	if o.gpu != "" {
-		s, err := gpu.Lookup(o.gpu)
-		if err != nil {
-			return report.Card{}, err
-		}
-		return report.Card{Sheet: s}, nil
-	}
-	s, err := defaultCard()
-	return report.Card{Sheet: s, Assumed: true}, err
-}
-
-// defaultCard reads the one data sheet that is needed when no card is named.
-func defaultCard() (*gpu.Sheet, error) {
-	const file = "gpus/a100-80gb.yaml"
-	src, err := configs.GPUs.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	return gpu.Load(file, src)
+	s, err := gpu.Lookup(cmp.Or(o.gpu, defaultCard))
+	return report.Card{Sheet: s, Assumed: o.gpu == ""}, err
 }
 
 // device is the budget: --budget, else the memory of the card that was named, else 0 for none.

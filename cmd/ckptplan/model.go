@@ -13,8 +13,8 @@ import (
 	"ckptplan/internal/plan"
 )
 
-// defaultPreset is priced when no model is named, so that the bare command shows something real.
-const defaultPreset = "gpt2"
+// defaultPreset is priced when no model is named: of the size at which checkpointing starts to matter on one card.
+const defaultPreset = "gpt-1.3b"
 
 // modelOptions name a model and change its training step.
 type modelOptions struct {

@@ -94,7 +94,7 @@ func newRootCommand(g *globals) *cobra.Command {
 		Long: `ckptplan tells, before any GPU is touched, how many bytes a transformer's training step needs, at which instant
 and for what, and which activations to recompute so that it fits.
 
-Start with:  ckptplan estimate                                   a small model, real numbers
+Start with:  ckptplan estimate                                   a GPT of 1.3 billion parameters
              ckptplan estimate llama-3-8b --gpu a100-80gb        a preset on a card
              ckptplan optimize config.json --budget 24GB         the fastest plan that fits`,
 		Version:           version(),
