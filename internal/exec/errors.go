@@ -1,0 +1,98 @@
+package exec
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"ckptplan/internal/unit"
+)
+
+// EngineError is returned when an engine cannot be used at all: no interpreter, no PyTorch, one that is too old.
+type EngineError struct{ Engine, Text string }
+
+func (e *EngineError) Error() string {
+	return fmt.Sprintf("the %s engine cannot be used: %s", e.Engine, e.Text)
+}
+
+// DeviceError is returned when the device that was asked for is not there, or is too full to start. No other device is
+// taken instead.
+type DeviceError struct {
+	Device string
+	Text   string
+	// Need and Free are set where the device is too full: --force starts all the same.
+	Need, Free, Total unit.Bytes
+}
+
+func (e *DeviceError) Error() string {
+	if e.Need > 0 {
+		return fmt.Sprintf("device %s: %s are predicted to be needed, %s of %s are free; --force runs all the same", e.Device, e.Need.Both(), e.Free.Both(), e.Total.Both())
+	}
+	return fmt.Sprintf("device %s: %s", e.Device, e.Text)
+}
+
+// MemoryError is returned when the device ran out of memory: an answer, not a failure.
+type MemoryError struct {
+	Device                                      string
+	Requested, Allocated, Reserved, Free, Total unit.Bytes
+}
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("device %s ran out of memory: %s more were asked for with %s allocated, %s reserved and %s of %s free",
+		e.Device, e.Requested.Both(), e.Allocated.Both(), e.Reserved.Both(), e.Free.Both(), e.Total.Both())
+}
+
+// UnsupportedError is returned when an engine does not run something that the plan or the spec asks for.
+type UnsupportedError struct{ Engine, Text string }
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("the %s engine does not run this: %s", e.Engine, e.Text)
+}
+
+// RunnerError is returned when the process that measures died or failed in a way that has no other error.
+type RunnerError struct {
+	Text string
+	// Output is the end of what the process wrote.
+	Output string
+}
+
+func (e *RunnerError) Error() string {
+	if e.Output == "" {
+		return "the runner " + e.Text
+	}
+	return fmt.Sprintf("the runner %s; it wrote last:\n%s", e.Text, indent(e.Output))
+}
+
+// TimeoutError is returned when the runner was stopped for taking too long.
+type TimeoutError struct{ After time.Duration }
+
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("the runner was stopped after %s: give it more time, fewer steps or a smaller model", e.After)
+}
+
+// RecomputeError is returned when backward failed because a region's recompute is not its forward: PyTorch noticed.
+type RecomputeError struct {
+	Text   string
+	Causes []string
+}
+
+func (e *RecomputeError) Error() string {
+	if len(e.Causes) == 0 {
+		return e.Text
+	}
+	return strings.Join(e.Causes, "; ") + " (" + e.Text + ")"
+}
+
+// OtherModelError is returned when the model that was run is not the one that was priced.
+type OtherModelError struct {
+	MadeOf              string
+	Measured, Predicted int64 // parameters
+}
+
+func (e *OtherModelError) Error() string {
+	return fmt.Sprintf("%s has %d parameters where the spec has %d: another model was run than the one that was priced", e.MadeOf, e.Measured, e.Predicted)
+}
+
+func indent(text string) string {
+	return "    " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n    ")
+}

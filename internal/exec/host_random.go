@@ -1,0 +1,42 @@
+package exec
+
+import "math"
+
+// philox is Philox4x32-10, the counter-based generator of PyTorch's CUDA kernels: four random words of a key and a
+// counter.
+// Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011, section 4.
+func philox(key uint64, counter [2]uint64) [4]uint32 {
+	k0, k1 := uint32(key), uint32(key>>32)
+	c := [4]uint32{uint32(counter[0]), uint32(counter[0] >> 32), uint32(counter[1]), uint32(counter[1] >> 32)}
+	for range 10 {
+		p0, p1 := uint64(0xD2511F53)*uint64(c[0]), uint64(0xCD9E8D57)*uint64(c[2])
+		c = [4]uint32{uint32(p1>>32) ^ c[1] ^ k0, uint32(p1), uint32(p0>>32) ^ c[3] ^ k1, uint32(p0)}
+		k0 += 0x9E3779B9
+		k1 += 0xBB67AE85
+	}
+	return c
+}
+
+// hostRandom gives the numbers of one stream of a key from a counter on; number n does not depend on the others.
+type hostRandom struct {
+	key, offset, stream uint64
+}
+
+// word is number n, 32 random bits.
+func (r hostRandom) word(n int64) uint32 {
+	return philox(r.key, [2]uint64{r.offset + uint64(n)/4, r.stream})[n%4]
+}
+
+// uniform is number n in (0, 1).
+func (r hostRandom) uniform(n int64) float64 { return (float64(r.word(n)) + 0.5) / (1 << 32) }
+
+// normal is number n of the standard normal distribution, by Box and Muller's transform.
+func (r hostRandom) normal(n int64) float64 {
+	return math.Sqrt(-2*math.Log(r.uniform(2*n))) * math.Cos(2*math.Pi*r.uniform(2*n+1))
+}
+
+// keeps tells whether dropout with probability p keeps element n.
+func (r hostRandom) keeps(n int64, p float64) bool { return r.uniform(n) >= p }
+
+// counters is how far n random numbers move the generator's counter on.
+func counters(n int64) uint64 { return (uint64(n) + 3) / 4 }

@@ -1,0 +1,39 @@
+"""Low-rank adapters on frozen linear layers, by peft's rule: in their own type, the sum in the layer's."""
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from precision import weights_dtype
+
+
+def adapt(model, spec, device):
+    lora = spec["train"].get("lora")
+    if not lora:
+        return
+    for p in model.parameters():
+        p.requires_grad_(False)
+    dtype = weights_dtype(lora.get("dtype") or "fp32")
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if name in lora["targets"] and isinstance(child, nn.Linear):
+                setattr(module, name, Adapted(child, lora, dtype, device))
+    if (spec.get("checkpoint") or "none") != "none":  # peft's enable_input_require_grads goes with checkpointing
+        model.get_input_embeddings().register_forward_hook(lambda _, __, out: out.requires_grad_(True))
+
+
+class Adapted(nn.Module):
+    """y = Wx + s·B(A(dropout(x))), s = α/r."""
+
+    def __init__(self, base, lora, dtype, device):
+        super().__init__()
+        r = lora["r"]
+        self.base, self.p, self.scale = base, lora.get("dropout", 0), lora.get("alpha", 2 * r) / r
+        self.A = nn.Linear(base.in_features, r, bias=False, dtype=dtype, device=device)
+        self.B = nn.Linear(r, base.out_features, bias=False, dtype=dtype, device=device)
+
+    def forward(self, x):
+        y = self.base(x)
+        given = y.dtype
+        x = x.to(self.A.weight.dtype)
+        y = y + self.B(self.A(F.dropout(x, self.p, self.training))) * self.scale
+        return y.to(given)

@@ -1,0 +1,288 @@
+"""Where the parts of a layer are in a model class, and how to run one as a region.
+
+Paths are those of the Hugging Face classes; the plain models use the same names.
+"""
+import sys
+
+import torch
+from torch import nn
+
+
+def layers(model):
+    """The layers that plans count: a model's own list, or transformers' checkpointing layers in order."""
+    if hasattr(model, "plan_layers"):
+        return list(model.plan_layers)
+    from transformers.modeling_layers import GradientCheckpointingLayer
+    return [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
+
+
+def returns_tuple(layer):
+    return type(layer).__name__ in ("BloomBlock", "FalconDecoderLayer")
+
+
+class Whole:
+    """A module's forward as one region; its first tensor is what is kept, the rest comes with the call."""
+
+    def __init__(self, module):
+        self.module = module
+
+    def wrap(self, run):
+        forward = self.module.forward
+
+        def region(*args, **kwargs):
+            if args:
+                return run(lambda x: forward(x, *args[1:], **kwargs), args[0])
+            name = next(k for k, v in kwargs.items() if isinstance(v, torch.Tensor))
+            rest = {k: v for k, v in kwargs.items() if k != name}
+            return run(lambda x: forward(**{name: x}, **rest), kwargs[name])
+        self.module.forward = region
+
+
+class SelfAttention:
+    """nn.MultiheadAttention, called with one tensor as query, key and value."""
+
+    def __init__(self, module):
+        self.module = module
+
+    def wrap(self, run):
+        forward = self.module.forward
+
+        def region(query, key, value, **kwargs):
+            return run(lambda x: forward(x, x, x, **kwargs), query)
+        self.module.forward = region
+
+
+class Method:
+    """A method of one tensor."""
+
+    def __init__(self, owner, name):
+        self.owner, self.name = owner, name
+
+    def wrap(self, run):
+        method = getattr(self.owner, self.name)
+        setattr(self.owner, self.name, lambda x: run(method, x))
+
+
+class Fan:
+    """A module and the projections that read its output, though others call them: the first call runs them all, and
+    each projection's own call takes the result that is there already.
+
+    between are modules that the output passes first; followers are what a projection's result passes, by the
+    projection's place: an activation, or a norm over each head.
+    """
+
+    def __init__(self, first, readers, between=(), followers=None):
+        self.first, self.readers, self.between, self.followers = first, readers, between, followers or {}
+
+    def wrap(self, run):
+        first, between = forward_of(self.first), [forward_of(b) for b in self.between]
+        readers = [forward_of(r) for r in self.readers]
+        followers = {i: (f, forward_of(f)) for i, f in self.followers.items()}
+        results = {}
+
+        def compute(x):
+            y = first(x)
+            for b in between:
+                y = b(y)
+            outs = []
+            for i, reader in enumerate(readers):
+                out = reader(y)
+                if i in followers:
+                    out = follow(*followers[i], out)
+                outs.append(out)
+            return (y, *outs)
+
+        def start(x):
+            y, *outs = run(compute, x)
+            results.update(enumerate(outs))
+            return y
+        set_forward(self.first, start)
+        for b in (*self.between, *(f for f, _ in followers.values())):
+            set_forward(b, lambda x: x)
+        for i, reader in enumerate(self.readers):
+            set_forward(reader, lambda _, i=i: results.pop(i))
+
+
+def follow(module, forward, x):
+    """A norm over heads sees [..., heads, width of a head]."""
+    width = getattr(getattr(module, "weight", None), "shape", x.shape[-1:])[-1]
+    if width == x.shape[-1]:
+        return forward(x)
+    return forward(x.view(*x.shape[:-1], -1, width)).view(x.shape)
+
+
+def forward_of(module):
+    return module.forward if isinstance(module, nn.Module) else getattr(*module)
+
+
+def set_forward(module, f):
+    if isinstance(module, nn.Module):
+        module.forward = f
+    else:
+        setattr(*module, f)
+
+
+class GatedDown:
+    """act(g) * up(x) → down of a gated MLP, after g = gate(x)."""
+
+    def __init__(self, mlp):
+        self.mlp = mlp
+
+    def wrap(self, run):
+        m = self.mlp
+        m.forward = lambda x: run(lambda g, x: m.down_proj(m.act_fn(g) * m.up_proj(x)), m.gate_proj(x), x)
+
+
+class PackedDown:
+    """The same where one projection makes gate and up (Phi-3)."""
+
+    def __init__(self, mlp):
+        self.mlp = mlp
+
+    def wrap(self, run):
+        m = self.mlp
+
+        def down(states):
+            gate, up = states.chunk(2, dim=-1)
+            return m.down_proj(up * m.activation_fn(gate))
+        m.forward = lambda x: run(down, m.gate_up_proj(x))
+
+
+class Core:
+    """softmax(q·kᵀ)·v: the attention function that a module calls with itself as the first argument."""
+
+    def __init__(self, module):
+        self.module = module
+
+    def wrap(self, run):
+        if hasattr(self.module, "core"):
+            core = self.module.core
+            self.module.core = lambda q, k, v, *rest: run(lambda q, k, v: core(q, k, v, *rest), q, k, v)
+            return
+        functions_of(self.module)[id(self.module)] = run
+
+
+routed = {}
+
+
+def functions_of(module):
+    """The runners of a class's attention cores, by module; the class's attention function asks it from now on."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+    source = sys.modules[type(module).__module__]
+    name = module.config._attn_implementation
+    key = source.__name__, name
+    if key in routed:
+        return routed[key]
+    runs = routed[key] = {}
+    own = getattr(source, "eager_attention_forward", None)
+    inner = own if name == "eager" else ALL_ATTENTION_FUNCTIONS[name]
+
+    def attention(module, query, key, value, mask, **kwargs):
+        run = runs.get(id(module))
+        if run is None:
+            return inner(module, query, key, value, mask, **kwargs)
+        return run(lambda q, k, v: inner(module, q, k, v, mask, **kwargs), query, key, value)
+    if name == "eager":
+        source.eager_attention_forward = attention
+    else:
+        ALL_ATTENTION_FUNCTIONS[name] = attention
+    return runs
+
+
+QKV = ("q_proj", "k_proj", "v_proj")
+
+# By arch: module paths of attention and MLP, and of norms and activations with the projections that read them.
+LLAMA = {
+    "attn": "self_attn", "mlp": "mlp", "norm1": ("input_layernorm", "self_attn", QKV),
+    "norm2": ("post_attention_layernorm", "mlp", ("gate_proj", "up_proj")), "act": "gated",
+}
+PLACES = {
+    "gpt2": {
+        "attn": "attn", "mlp": "mlp", "norm1": ("ln_1", "attn", ("c_attn",)), "norm2": ("ln_2", "mlp", ("c_fc",)), "act": ("mlp.act", "mlp", ("c_proj",)),
+    },
+    "gpt-neox": {
+        "attn": "attention", "mlp": "mlp", "norm1": ("input_layernorm", "attention", ("query_key_value",)),
+        "norm2": ("post_attention_layernorm", "mlp", ("dense_h_to_4h",)), "act": ("mlp.act", "mlp", ("dense_4h_to_h",)),
+    },
+    "opt": {
+        "attn": "self_attn", "norm1": ("self_attn_layer_norm", "self_attn", QKV), "norm2": ("final_layer_norm", "", ("fc1",)), "act": ("activation_fn", "", ("fc2",)),
+    },
+    "bert": {"attn": "attention", "act": ("intermediate.intermediate_act_fn", "output", ("dense",))},
+    "vit": {
+        "attn": "attention", "mlp": "mlp", "norm1": ("layernorm_before", "attention", QKV), "norm2": ("layernorm_after", "mlp", ("fc1",)),
+        "act": ("mlp.activation_fn", "mlp", ("fc2",)),
+    },
+    "phi": {"attn": "self_attn", "mlp": "mlp", "norm1": LLAMA["norm1"], "act": ("mlp.activation_fn", "mlp", ("fc2",))},
+    "phi3": {
+        "attn": "self_attn", "mlp": "mlp", "norm1": ("input_layernorm", "self_attn", ("qkv_proj",)),
+        "norm2": ("post_attention_layernorm", "mlp", ("gate_up_proj",)), "act": "packed",
+    },
+    "gemma2": {**LLAMA, "norm2": ("pre_feedforward_layernorm", "mlp", ("gate_proj", "up_proj"))},
+    "olmo2": {"attn": "self_attn", "mlp": "mlp", "act": "gated"},
+    "cohere": {"attn": "self_attn", "mlp": "mlp", "norm1": LLAMA["norm1"], "act": "gated"},
+    "starcoder2": {**LLAMA, "norm2": ("post_attention_layernorm", "mlp", ("c_fc",)), "act": ("mlp.act", "mlp", ("c_proj",))},
+    "falcon": {
+        "attn": "self_attention", "mlp": "mlp", "norm1": ("input_layernorm", "self_attention", ("query_key_value",)), "act": ("mlp.act", "mlp", ("dense_4h_to_h",)),
+    },
+    "bloom": {
+        "attn": "self_attention", "mlp": "mlp", "norm1": ("input_layernorm", "self_attention", ("query_key_value",)),
+        "norm2": ("post_attention_layernorm", "mlp", ("dense_h_to_4h",)), "act": ("mlp.gelu_impl", "mlp", ("dense_4h_to_h",)),
+    },
+    "mixtral": {"attn": "self_attn", "mlp": "mlp", "norm1": LLAMA["norm1"]},
+    "qwen3-moe": {"attn": "self_attn", "mlp": "mlp", "norm1": LLAMA["norm1"]},
+    "t5": {"attn": "layer.0.SelfAttention", "mlp": "layer.-1.DenseReluDense", "norm1": ("layer.0.layer_norm", "layer.0.SelfAttention", ("q", "k", "v"))},
+}
+PLACES["roberta"] = PLACES["bert"]
+for name in ("llama", "mistral", "qwen2", "qwen3", "gemma", "granite"):
+    PLACES[name] = LLAMA
+
+
+def find(model, layer, arch, span):
+    """The part of a layer that span names; None if it cannot run as one region."""
+    if span == "layer":
+        return Whole(layer)
+    if isinstance(layer, nn.TransformerEncoderLayer):
+        return encoder_part(layer, span)
+    places = PLACES.get(arch)
+    if places is None:
+        return None
+    if span == "core":
+        module = at(layer, places["attn"])
+        return Core(getattr(module, "self", module))
+    place = places.get(span)
+    if place is None:
+        return None
+    if span in ("attn", "mlp"):
+        module = at(layer, place)
+        return SelfAttention(module) if isinstance(module, nn.MultiheadAttention) else Whole(module)
+    if place == "gated":
+        return GatedDown(layer.mlp)
+    if place == "packed":
+        return PackedDown(layer.mlp)
+    first, owner, names = place
+    owner = at(layer, owner)
+    followers = {}
+    for i, name in enumerate(names):
+        follower = getattr(owner, {"q_proj": "q_norm", "k_proj": "k_norm", "gate_proj": "act_fn"}.get(name, ""), None)
+        if follower is not None:
+            followers[i] = follower
+    if any(getattr(getattr(f, "weight", None), "dim", lambda: 1)() > 1 for f in followers.values()):
+        return None  # a norm whose weight has a row a head
+    return Fan(at(layer, first), [getattr(owner, n) for n in names], followers=followers)
+
+
+def encoder_part(layer, span):
+    """The parts of PyTorch's own encoder layer, whose MLP is a method and whose activation may be a function."""
+    return {
+        "attn": lambda: SelfAttention(layer.self_attn),
+        "mlp": lambda: Method(layer, "_ff_block"),
+        "norm2": lambda: Fan(layer.norm2, [layer.linear1]),
+        "act": lambda: Fan((layer, "activation"), [layer.linear2], between=[layer.dropout]),
+    }.get(span, lambda: None)()
+
+
+def at(module, path):
+    """layer.-1.x counts a list from its end."""
+    for name in filter(None, path.split(".")):
+        module = module[int(name)] if name.lstrip("-").isdigit() else getattr(module, name)
+    return module

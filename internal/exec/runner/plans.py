@@ -1,0 +1,93 @@
+"""A plan's regions, wrapped around the parts of a model's layers."""
+import torch
+from torch.utils.checkpoint import CheckpointError
+
+import offload
+import parts
+from refusal import Refusal
+
+
+def apply(model, spec, nodes, how, device):
+    if nodes:
+        Plan(model, spec, how, device).nodes(nodes)
+
+
+class Plan:
+    def __init__(self, model, spec, how, device):
+        self.model, self.spec, self.how, self.device = model, spec, how, device
+        self.layers = parts.layers(model)
+
+    def nodes(self, nodes):
+        for node in nodes:
+            if node["last"] >= len(self.layers):
+                raise Refusal("unsupported", f"the model has {len(self.layers)} layers, the plan names layer {node['last']}")
+            if node.get("segment"):
+                self.nodes(node.get("inner") or [])
+                self.segment(node["first"], node["last"])
+                continue
+            for i in range(node["first"], node["last"] + 1):
+                for region in node.get("regions") or []:
+                    self.part(i, region)
+
+    def part(self, i, region):
+        layer, span = self.layers[i], region["span"]
+        name = f"layer {i}" if span == "layer" else f"layer {i}, {span}"
+        where = parts.find(self.model, layer, self.spec["arch"], span)
+        if where is None:
+            raise Refusal("unsupported", f"{name}: the torch engine does not run this part of {self.spec['arch']} as one region")
+        how = region.get("offload")
+        if how == "saved":
+            where.wrap(offload.saved(self.model, self.device))
+        elif how == "inputs":
+            where.wrap(offload.inputs(self.model, self.device, self.how.region(name)))
+        else:
+            where.wrap(self.how.region(name, region.get("cached") or ()))
+
+    def segment(self, first, last):
+        if self.spec["arch"] == "t5":
+            raise Refusal("unsupported", "segments of t5: its layers hand a position bias to the next, so that they are no chain")
+        run = self.how.region(f"layers {first} to {last}")
+        Segment(self.layers[first:last + 1], run).wrap()
+
+
+class Segment:
+    """Consecutive layers as one region, whatever loop calls them: all but the last only note what they are called with
+    and hand their input on; the last runs them all."""
+
+    def __init__(self, layers, run):
+        self.layers, self.run = layers, run
+        self.calls = []
+
+    def wrap(self):
+        forwards = [layer.forward for layer in self.layers]
+        for layer, forward in zip(self.layers[:-1], forwards):
+            layer.forward = self.later(forward, parts.returns_tuple(layer))
+        self.layers[-1].forward = self.now(forwards[-1])
+
+    def later(self, forward, as_tuple):
+        def noted(x, *args, **kwargs):
+            self.calls.append((forward, args, kwargs))
+            return (x, None) if as_tuple else x
+        return noted
+
+    def now(self, forward):
+        def all_layers(x, *args, **kwargs):
+            calls, self.calls = self.calls + [(forward, args, kwargs)], []
+
+            def chain(x):
+                for f, a, k in calls:
+                    y = f(x, *a, **k)
+                    x = y[0] if isinstance(y, tuple) else y
+                return y
+            return self.run(chain, x)
+        return all_layers
+
+
+def explain(error, witness):
+    """The refusal that a failed backward stands for."""
+    text = str(error).split("\n")[0]
+    if "inplace operation" in text:
+        return Refusal("in_place", f"an op changes a tensor in place that backward needs: {text}", observations=witness.seen)
+    if isinstance(error, CheckpointError):
+        return Refusal("recompute", f"a region's recompute does not make the tensors that its forward made: {text}", observations=witness.seen)
+    return error

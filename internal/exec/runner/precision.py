@@ -1,0 +1,42 @@
+"""Autocast: the real one on cpu and cuda, CUDA's rules applied by hand on meta tensors, which no autocast knows."""
+import contextlib
+
+import torch
+
+import meta_autocast
+
+
+class Casts:
+    """The autocast state of the forward pass; a checkpoint's recompute must run under the same."""
+
+    def __init__(self, dtype, device):
+        self.device = device
+        self.low = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}.get(dtype)
+        self.on_meta = self.low is not None and device.type == "meta"
+
+    def forward(self):
+        if self.low is None:
+            return contextlib.nullcontext()
+        if self.on_meta:
+            return meta_autocast.CudaAutocast(self.low)
+        return torch.autocast(self.device.type, dtype=self.low)
+
+    def recompute(self):
+        """What torch.utils.checkpoint does not restore by itself."""
+        return meta_autocast.CudaAutocast(self.low) if self.on_meta else contextlib.nullcontext()
+
+    def off(self):
+        if self.on_meta:
+            return meta_autocast.disabled()
+        return torch.autocast(self.device.type, enabled=False)
+
+
+def weights_dtype(dtype):
+    return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(dtype, torch.float32)
+
+
+def exact_products():
+    """Nothing is to differ between two runs but the plan."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = False

@@ -1,0 +1,96 @@
+"""One job: build the model, apply the plan, warm up, measure, check values, report."""
+import platform
+import random
+import sys
+
+import torch
+
+import devices
+import gradients
+import lora
+import models
+import plans
+import precision
+from checkpointing import Checkpointing
+from meters import meter_for
+from refusal import Refusal
+from step import TrainingStep
+from witness import Witness
+
+
+def run(job):
+    device = devices.acquire(job)
+    try:
+        return Session(job, device).run()
+    except (torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else torch.cuda.OutOfMemoryError) as e:
+        raise devices.out_of_memory(device, e)
+    finally:
+        devices.release(device)
+
+
+class Session:
+    def __init__(self, job, device):
+        self.job, self.spec, self.device = job, job["spec"], device
+        self.values = device.type != "meta"
+        self.witness = Witness()
+        seed(job["seed"])
+        precision.exact_products()
+        self.meter = meter_for(device, self.spec)
+        self.model, self.made_of = models.build(job, device)
+        self.model.train()
+        lora.adapt(self.model, self.spec, device)
+        self.casts = precision.Casts(self.spec["dtype"], device)
+        how = Checkpointing(self.casts, self.witness, job.get("plant"))
+        plans.apply(self.model, self.spec, job["nodes"], how, device)
+        self.batch = models.batch(self.spec, self.model, device, job["seed"])
+        self.meter.holds([*self.model.parameters(), *self.model.buffers(), *self.batch.values()])
+        self.step = TrainingStep(self.model, self.batch, self.spec, self.casts, device)
+        self.how = how
+
+    def run(self):
+        job = self.job
+        with self.meter:
+            for _ in range(job["warmup"]):
+                self.step.run(self.meter)
+            self.how.all_cached_ops_ran()
+            self.meter.measure(self.step)
+            times = self.meter.time(self.step, job["steps"]) if self.values else []
+        result = {
+            "engine": "torch", "device": str(self.device), "environment": self.environment(), "plan_applied": job["nodes"],
+            "model": {
+                "made_of": self.made_of, "parameters": count(self.model.parameters()),
+                "trainable_parameters": count(p for p in self.model.parameters() if p.requires_grad),
+            },
+            "step_ns": times, **self.meter.result(),
+        }
+        if self.values and job.get("values"):
+            result.update(self.check())
+        return result
+
+    def check(self):
+        """One more step from the seed's own weights and batch: its loss and gradients, to set beside another run's."""
+        seed(self.job["seed"] + 1)
+        self.witness.start()
+        try:
+            loss = self.step.gradients()
+        except RuntimeError as e:
+            raise plans.explain(e, self.witness)
+        finally:
+            self.witness.stop()
+        return {"loss": float(loss), "gradients": gradients.checksums(self.model), "observations": self.witness.seen}
+
+    def environment(self):
+        env = {"python": platform.python_version(), "torch": torch.__version__, "seed": self.job["seed"], "platform": platform.platform()}
+        if "transformers" in sys.modules:
+            env["transformers"] = sys.modules["transformers"].__version__
+        env.update(devices.environment(self.device))
+        return env
+
+
+def seed(n):
+    random.seed(n)
+    torch.manual_seed(n)
+
+
+def count(parameters):
+    return sum(p.numel() for p in parameters)
