@@ -31,7 +31,8 @@ import (
 // save of the layer at which it goes, the first that holds it, which depends on the choices of others. So it is taken
 // out of that layer's save and listed by itself, once for each pattern of holders. One that every option holds at every
 // layer is alive at every backward row: it is moved from the first layer's save to Y, unless the certificate lists it.
-// One that only the first layer holds is its input and stays in its save.
+// One that only the first layer holds is its input and stays in its save; one that the blocks before the layers hold is
+// part of Y.
 //
 // The head's rows are those of the blocks behind the layers, above what the layers keep; the floor is the highest of the
 // peaks of the blocks before the layers and of the optimizer step.
@@ -62,6 +63,7 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 			return nil, nil, fmt.Errorf("option %s changes what is alive outside the layers by %d and %d bytes", options[k].Name, xk-x, yk-y)
 		}
 		x, y = xk, yk
+		before := s.Keeps(0, g.Blocks[first].First) // alive until after the layers' backward
 		for i := range g.Layers {
 			b := &blocks[first+i]
 			save := b.BackwardBefore - b.BackwardAfter + b.Grad
@@ -72,7 +74,7 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 			c.grads[i] = b.Grad
 			block := &g.Blocks[first+i]
 			for st := range s.Keeps(block.First, block.End) {
-				if g.Storages[st].Born >= g.Blocks[first].First {
+				if g.Storages[st].Born >= g.Blocks[first].First || before[st] {
 					continue
 				}
 				if holders[st] == nil {
