@@ -11,6 +11,8 @@ type BlockProfile struct {
 	Grad int64
 	// Forward, Backward, Recompute and Transfer are nanoseconds.
 	Forward, Backward, Recompute, Transfer int64
+	// Host is what it puts into host memory in forward.
+	Host int64
 }
 
 // Profile simulates a schedule and gives its timeline and every block's part of it, by block number.
@@ -34,6 +36,7 @@ type profiler struct {
 	at     int32 // the block that runs, or −1
 	kept   int64 // parameter gradients when it began
 	spent  Times // when it began
+	host   int64 // host bytes when it began
 }
 
 // reset starts a pass over the blocks.
@@ -47,13 +50,14 @@ func (p *profiler) forward(m *machine, b int32) {
 	p.closeForward(m)
 	p.at = b
 	p.blocks[b].ForwardBefore, p.blocks[b].ForwardPeak, p.blocks[b].Transfer = m.live, m.live, 0
-	p.spent = m.time
+	p.spent, p.host = m.time, m.host
 }
 
 func (p *profiler) closeForward(m *machine) {
 	if p.at >= 0 {
 		p.blocks[p.at].ForwardAfter = m.live
 		p.blocks[p.at].Transfer = m.time.Transfer - p.spent.Transfer
+		p.blocks[p.at].Host = m.host - p.host
 		p.blocks[p.at].Forward = m.time.Forward - p.spent.Forward
 	}
 }

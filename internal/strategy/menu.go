@@ -24,7 +24,8 @@ type pricing struct {
 }
 
 // price simulates the graph once with all layers kept, and a short chain once an option.
-func price(p *memory.Program, sheet *gpu.Sheet) (*pricing, error) {
+// Options beyond those of Options, such as offloading ones, come as more.
+func price(p *memory.Program, sheet *gpu.Sheet, more ...plan.Option) (*pricing, error) {
 	q, same, err := short(p)
 	if err != nil {
 		return nil, err
@@ -33,6 +34,7 @@ func price(p *memory.Program, sheet *gpu.Sheet) (*pricing, error) {
 	if q == p && p.Graph.Layers > shortLayers { // every option costs a walk of the whole graph
 		options = partOptions(p.Graph, p.Graph.Layers/2)
 	}
+	options = append(options, more...)
 	pr := &pricing{same: same}
 	pr.first, _ = layerBlocks(q.Graph)
 	for i := range options {

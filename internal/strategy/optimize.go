@@ -22,6 +22,9 @@ type Request struct {
 	// Class is the class of plans: flat (every layer takes one option, nothing is recomputed twice), nested (segments
 	// inside segments), or auto: flat, and nested where it gains at least half a per cent or where flat has no plan.
 	Class string
+	// Offload lets layers keep tensors in pinned host memory; HostMemory, in bytes, caps what they put there (0: no cap).
+	Offload    bool
+	HostMemory unit.Bytes
 	// MaxForwards bounds how often a layer's forward may run in a nested plan; 0 means no bound.
 	MaxForwards int
 }
@@ -94,7 +97,7 @@ func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		res.ReserveItems = req.Sheet.Reserve(tensor)
 	}
 	res.TensorBudget = tensor
-	pr, err := price(p, req.Sheet)
+	pr, err := price(p, req.Sheet, req.more()...)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +117,7 @@ func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		}
 		res.Named = append(res.Named, a)
 	}
-	flat, err := pr.solve(ctx, prob)
+	flat, err := pr.solveWithin(ctx, prob, int64(req.HostMemory))
 	var inf *InfeasibleError
 	if err != nil && !errors.As(err, &inf) {
 		return nil, err

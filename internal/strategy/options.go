@@ -91,3 +91,11 @@ func cacheOptions(g *model.Graph, layer int) []plan.Option {
 	}
 	return out
 }
+
+// OffloadOptions move what a layer keeps to pinned host memory: every saved tensor, with nothing recomputed, or the
+// inputs of a layer that is recomputed. Copies run on the compute stream, as torch.autograd.graph.save_on_cpu's do, so
+// their time adds to the step's.
+var OffloadOptions = []plan.Option{
+	{Name: "offload", Regions: []plan.Region{{Span: "layer", Offload: "saved"}}},
+	{Name: "offload-inputs", Regions: []plan.Region{{Span: "layer", Offload: "inputs"}}},
+}

@@ -32,10 +32,11 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always in
 		if err != nil {
 			return nil, 0, err
 		}
+		before := s.Keeps(0, begin) // kept by the embedding itself, longer than by any layer
 		for l := range g.Layers {
 			b := &g.Blocks[first+l]
 			for st := range s.Keeps(b.First, b.End) {
-				if g.Storages[st].Born >= begin {
+				if g.Storages[st].Born >= begin || before[st] {
 					continue
 				}
 				sh := found[st]

@@ -1,0 +1,112 @@
+package strategy
+
+import (
+	"context"
+
+	"ckptplan/internal/plan"
+)
+
+// more are the options beyond the plain menu that a request allows.
+func (r *Request) more() []plan.Option {
+	if r.Offload {
+		return OffloadOptions
+	}
+	return nil
+}
+
+// host is what a choice puts into host memory.
+func (pr *pricing) host(choice []int) int64 {
+	var n int64
+	for l, k := range choice {
+		n += pr.at(k, l).Host
+	}
+	return n
+}
+
+// solveWithin solves the flat problem under a cap on host memory (0: none). The cap is one more additive resource: a
+// price per host byte is raised until the cheapest plan keeps to the cap, so the plan is legal and its bound is the
+// one without the cap (Lagrangian relaxation; equal bounds prove it optimal).
+func (pr *pricing) solveWithin(ctx context.Context, p *Problem, limit int64) (*Solution, error) {
+	sol, err := pr.solve(ctx, p)
+	if err != nil || limit <= 0 || pr.host(sol.Choice) <= limit {
+		return sol, err
+	}
+	bound := sol.Time
+	priced := func(perMiB int64) (*Solution, error) {
+		q := *p
+		q.Blocks = make([]Block, len(p.Blocks))
+		for i := range p.Blocks {
+			q.Blocks[i] = p.Blocks[i]
+			q.Blocks[i].Choices = append([]Choice(nil), p.Blocks[i].Choices...)
+			for k := range q.Blocks[i].Choices {
+				q.Blocks[i].Choices[k].Time += pr.at(k, i).Host >> 20 * perMiB
+			}
+		}
+		s, err := pr.solve(ctx, &q)
+		if err == nil {
+			_, s.Time = p.Evaluate(&Solution{Choice: s.Choice, Head: s.Head})
+		}
+		return s, err
+	}
+	lo, hi := int64(0), int64(1)
+	var best *Solution
+	for ; hi < 1<<40; hi *= 4 {
+		s, err := priced(hi)
+		if err != nil {
+			return nil, err
+		}
+		if pr.host(s.Choice) <= limit {
+			best = s
+			break
+		}
+		lo = hi
+	}
+	if best == nil {
+		return pr.withoutHost(ctx, p)
+	}
+	for hi-lo > 1 {
+		mid := lo + (hi-lo)/2
+		s, err := priced(mid)
+		if err != nil {
+			return nil, err
+		}
+		if pr.host(s.Choice) > limit {
+			lo = mid
+			continue
+		}
+		hi = mid
+		if s.Time < best.Time {
+			best = s
+		}
+	}
+	best.Bound, best.Status, best.Closed = bound, Feasible, "host memory priced"
+	if best.Time == bound {
+		best.Status = Optimal
+	}
+	return best, nil
+}
+
+// withoutHost solves the problem over the options that put nothing into host memory.
+func (pr *pricing) withoutHost(ctx context.Context, p *Problem) (*Solution, error) {
+	q := *p
+	q.Blocks = make([]Block, len(p.Blocks))
+	kept := make([][]int, len(p.Blocks))
+	for i := range p.Blocks {
+		q.Blocks[i] = p.Blocks[i]
+		q.Blocks[i].Choices = nil
+		for k, c := range p.Blocks[i].Choices {
+			if pr.at(k, i).Host == 0 {
+				q.Blocks[i].Choices = append(q.Blocks[i].Choices, c)
+				kept[i] = append(kept[i], k)
+			}
+		}
+	}
+	s, err := SolveFlat(ctx, &q)
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range s.Choice {
+		s.Choice[i] = kept[i][k]
+	}
+	return s, nil
+}

@@ -1,0 +1,55 @@
+package strategy
+
+import (
+	"context"
+	"testing"
+
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/unit"
+)
+
+// TestOffload: with a link fast enough, offloading is taken; under a cap the plan keeps to it, is within the budget
+// and no faster than without the cap.
+func TestOffload(t *testing.T) {
+	card, err := gpu.Lookup("a100-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fast := *card
+	fast.HostLink = 900e9 // an NVLink-C2C class link
+	p := program(t, "gpt-1.3b", nil)
+	req := Request{Budget: 40e9, Reserve: -1, Sheet: &fast, Class: "flat"}
+	plain, err := Optimize(context.Background(), p, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Offload = true
+	free, err := Optimize(context.Background(), p, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := free.Timeline.Second.HostPeak
+	if free.Timeline.Times.Step() > plain.Timeline.Times.Step() || host == 0 {
+		t.Fatalf("offload allowed: step %d against %d, host %d", free.Timeline.Times.Step(), plain.Timeline.Times.Step(), host)
+	}
+	if free.Timeline.Peak.Bytes != free.Solution.Peak {
+		t.Errorf("believed %d, simulated %d", free.Solution.Peak, free.Timeline.Peak.Bytes)
+	}
+	req.HostMemory = unit.Bytes(host / 2)
+	capped, err := Optimize(context.Background(), p, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := capped.Timeline.Second.HostPeak; h > host/2 {
+		t.Errorf("host memory %d over the cap %d", h, host/2)
+	}
+	if capped.Timeline.Times.Step() < free.Timeline.Times.Step() || unit.Bytes(capped.Timeline.Peak.Bytes) > capped.TensorBudget {
+		t.Errorf("capped: step %d, free %d, peak %d", capped.Timeline.Times.Step(), free.Timeline.Times.Step(), capped.Timeline.Peak.Bytes)
+	}
+	for _, r := range []*Result{plain, free, capped} {
+		for _, n := range r.Plan.Nodes {
+			t.Logf("%d-%d %s", n.First, n.Last, n.Option.Name)
+		}
+		t.Logf("step %v, host %v, %v", unit.Duration(r.Timeline.Times.Step()), unit.Bytes(r.Timeline.Second.HostPeak), r.Solution.Status)
+	}
+}
