@@ -56,13 +56,19 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case is[*doesNotFit](err), is[*strategy.NoPlanError](err):
 		return exitDoesNotFit
-	case is[*inputError](err), is[model.Diagnostics](err), is[*plan.MismatchError](err):
+	case is[*inputError](err), is[model.Diagnostics](err), is[*plan.MismatchError](err), unfitPlanFile(err):
 		return exitInput
 	case is[*usageError](err), is[*model.UnknownPresetError](err), is[*gpu.UnknownError](err), is[*gpu.AmbiguousError](err),
 		is[*plan.UnknownStrategyError](err), is[*report.StrategyError](err), errors.Is(err, strategy.ErrNotChain):
 		return exitUsage
 	}
 	return exitUnexpected
+}
+
+// unfitPlanFile is true for a plan file that names parts or ops which the model's layers do not have.
+func unfitPlanFile(err error) bool {
+	var unfit *report.StrategyError
+	return errors.As(err, &unfit) && isPlanFile(unfit.Strategy)
 }
 
 // is reports whether an error of type E is in err's chain.

@@ -125,9 +125,11 @@ func (d *Document) Word(where string, n *yaml.Node, enum []string) string {
 
 // Spec reads a spec that is part of the document; nil if something is wrong with it.
 func (d *Document) Spec(n *yaml.Node) *Spec {
-	before := len(d.r.diags)
+	before := d.r.diags
+	d.r.diags = nil
 	s, err := d.r.load(n)
-	if err != nil || len(d.r.diags) > before {
+	d.r.diags = append(before, d.r.diags...)
+	if err != nil {
 		return nil
 	}
 	return s

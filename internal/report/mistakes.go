@@ -1,9 +1,12 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
+	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/unit"
@@ -25,6 +28,8 @@ func (e *Estimation) mistakes() []string {
 	}
 	if total := e.budget.Sheet.TotalBytes; !e.GPU.Assumed && e.budget.Device > total {
 		say("PyTorch sees %s on a %s, less than the budget of %s", total.Both(), e.GPU.Name, e.budget.Device.Both())
+	} else if top := largestCard(); e.GPU.Assumed && e.budget.Device > top.TotalBytes {
+		say("the budget of %s is more than any card has (%s: %s): is it the memory of several?", e.budget.Device.Both(), top.Name, top.TotalBytes.Both())
 	}
 	chosen := e.prices[e.chosen]
 	if logitsRule(chosen.Peak) {
@@ -99,4 +104,9 @@ func share(part, whole unit.Bytes) float64 {
 		return 0
 	}
 	return 100 * float64(part) / float64(whole)
+}
+
+// largestCard is the card with the most memory.
+func largestCard() *gpu.Sheet {
+	return slices.MaxFunc(gpu.Sheets(), func(a, b *gpu.Sheet) int { return cmp.Compare(a.TotalBytes, b.TotalBytes) })
 }
