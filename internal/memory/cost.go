@@ -32,6 +32,9 @@ type costs struct {
 
 // costsOn prices a program on a card by the roofline.
 func (p *Program) costsOn(s *gpu.Sheet) *costs {
+	if p.priced != nil && p.priced.sheet == s {
+		return p.priced
+	}
 	c := &costs{sheet: s, ops: make([]int64, len(p.Graph.Ops)), grads: make([]int64, len(p.tape.grads))}
 	memo := map[work]int64{}
 	price := func(w work) int64 {
@@ -56,6 +59,7 @@ func (p *Program) costsOn(s *gpu.Sheet) *costs {
 	for i := range p.tape.grads {
 		c.grads[i] = price(p.tape.grads[i].work)
 	}
+	p.priced = c
 	return c
 }
 

@@ -2,7 +2,7 @@ package memory
 
 import "ckptplan/internal/model"
 
-// Program is a graph made ready to be walked: for every op what it allocates, what autograd keeps of it and which
+// Program is a graph made ready to be walked (by one goroutine at a time): for every op what it allocates, what autograd keeps of it and which
 // locals are let go after it, and the tape of its backward. It does not depend on a plan.
 type Program struct {
 	Graph *model.Graph
@@ -13,6 +13,22 @@ type Program struct {
 	late  [2][]model.StorageID
 	// byStorage
 	static int64 // bytes of parameters, buffers and inputs
+
+	priced *costs           // on the card asked for last
+	labels map[int][]string // of the ops of a layer
+}
+
+// layerLabels names the ops of a layer's span.
+func (p *Program) layerLabels(layer int, span model.Span) []string {
+	l, ok := p.labels[layer]
+	if !ok {
+		if p.labels == nil {
+			p.labels = map[int][]string{}
+		}
+		l = p.Graph.Labels(span.First, span.End)
+		p.labels[layer] = l
+	}
+	return l
 }
 
 type opEntry struct {

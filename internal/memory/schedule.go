@@ -85,7 +85,7 @@ func (s *Schedule) nodes(ns []plan.Node, parent int32, lo, hi int) error {
 				if len(part.Cache) > 0 {
 					r.Cached = map[model.OpID]bool{}
 					layer, _ := s.Program.Graph.Span(l, "layer")
-					labels := s.Program.Graph.Labels(layer.First, layer.End)
+					labels := s.Program.layerLabels(l, layer)
 					for i := sp.First; i < sp.End; i++ {
 						if slices.Contains(part.Cache, labels[i-layer.First]) {
 							r.Cached[i] = true

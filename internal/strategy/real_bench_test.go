@@ -1,0 +1,54 @@
+package strategy
+
+import (
+	"context"
+	"testing"
+
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/memory"
+	"ckptplan/internal/model"
+)
+
+// BenchmarkMenu405B prices the whole menu of Llama-3.1-405B by simulation.
+func BenchmarkMenu405B(b *testing.B) {
+	p, sheet := llama405B(b)
+	for b.Loop() {
+		if _, err := price(p, sheet); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkFlat405B solves its 126 identical layers with the menu at hand, the mean over 19 budgets.
+func BenchmarkFlat405B(b *testing.B) {
+	p, sheet := llama405B(b)
+	pr, err := price(p, sheet)
+	if err != nil {
+		b.Fatal(err)
+	}
+	pr.prune(nil)
+	prob := pr.problem(p.Graph)
+	low, err := MinMemory(context.Background(), prob)
+	if err != nil {
+		b.Fatal(err)
+	}
+	top := pr.keep.Peak.Bytes
+	b.ReportMetric(float64(len(pr.options)), "options")
+	n := 0
+	for b.Loop() {
+		prob.Budget = low.Peak + (top-low.Peak)*int64(1+n%19)/20
+		n++
+		if _, err := SolveFlat(context.Background(), prob); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func llama405B(b *testing.B) (p *memory.Program, sheet *gpu.Sheet) {
+	b.Helper()
+	sheet, err := gpu.Lookup("b200")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return program(b, "llama-3.1-405b", func(s *model.Spec) { s.B, s.S = 4, 8192; s.Train.Optimizer = "sgd" }), sheet
+}
