@@ -28,6 +28,7 @@ type decoder struct {
 type once struct {
 	cos, sin TensorID
 	masks    masks
+	pos      TensorID // position ids: each layer is given them, none reads them
 }
 
 // llamaClass is LlamaForCausalLM; Mistral (sliding window), Qwen2 (biases on q, k, v) and Qwen3 (norms on q and k)
@@ -68,7 +69,7 @@ func (b *Builder) decoder(d decoder) {
 		embeds = b.by(b.mulScalar(embeds), embeddingFactor)
 	}
 	pos := b.plain("aten.add", I64, Shape(1, seq), b.plain("aten.arange", I64, Shape(seq)))
-	o := once{masks: b.decoderMasks(pos)}
+	o := once{masks: b.decoderMasks(pos), pos: pos}
 	x := b.dropout(embeds, s.Dropout.Embedding)
 	tableType := b.t(x).DType
 	if d.floatTable {
@@ -119,6 +120,8 @@ func (b *Builder) norm(x TensorID, name string, h int64) TensorID {
 // decoderLayer is a layer's forward; the model's loop holds its input until it returns.
 func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *once) TensorID {
 	start := b.next()
+	b.argument(o.pos)
+	first := b.next()
 	h := int64(b.spec.H)
 	norm := func(k int, x TensorID) TensorID {
 		if d.norms[k] == "" {
@@ -138,7 +141,7 @@ func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *once
 		return x
 	}
 	y := norm(0, in)
-	a := b.decoderAttention(d, p+"self_attn.", start, y, o, o.masks.of(b.spec, i))
+	a := b.decoderAttention(d, p+"self_attn.", first, y, o, o.masks.of(b.spec, i))
 	if d.parallel {
 		m := d.mlp(b, p+"mlp.", None, y)
 		b.Live(y)
@@ -152,7 +155,7 @@ func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *once
 	x := b.add(in, branch(a))
 	b.Live(a)
 
-	first := b.next()
+	first = b.next()
 	residual := x
 	y = norm(2, x)
 	if d.norms[2] == "" {

@@ -8,7 +8,10 @@ func (b *Builder) causalLMLoss(logits, labels TensorID) TensorID {
 	b.g.storageOf(up).Role = Logits
 	lab := b.t(labels).Shape
 	padded := b.plain("aten.constant_pad_nd", I64, lab.With(-1, lab.At(-1)+1), labels)
-	target := b.plain("aten.clone", I64, Shape(n), padded)
+	target := b.view(OpView, Attr{}, padded, Shape(n), Shape(n).Contiguous())
+	if lab.D[0] > 1 { // the shifted rows of one sequence are contiguous as they are
+		target = b.plain("aten.clone", I64, Shape(n), padded)
+	}
 	b.Live(padded)
 	flat := b.reshape(up, n, v)
 	loss := b.crossEntropy(flat, target)
