@@ -69,6 +69,9 @@ func (b *Builder) alibi(ones TensorID, dt DType) TensorID {
 
 // falconMask is boolean for SDPA, additive for eager attention; with alibi it is additive and holds alibi too, a head.
 func (b *Builder) falconMask(positions, alibi TensorID) TensorID {
+	if b.spec.Attention == "flash2" {
+		return None
+	}
 	n, a, s := int64(b.spec.B), int64(b.spec.Heads), int64(b.spec.S)
 	all := b.plain("aten.le", Bool, Shape(s, s), positions)
 	ok := b.plain("aten.bitwise_and", Bool, Shape(s, s), b.plain("aten.bitwise_and", Bool, Shape(s, s), all))

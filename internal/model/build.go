@@ -47,8 +47,24 @@ func (s *Spec) Build() (*Graph, error) {
 	if _, err := s.blockOps(); err != nil {
 		return nil, err
 	}
+	if s.Attention == "flash2" {
+		if err := s.flash2(); err != nil {
+			return nil, err
+		}
+	}
 	b := newBuilder(s)
 	build(b)
 	b.endBlock()
 	return b.g, nil
+}
+
+// flash2 is the reason why the flash-attn package cannot run the model, or nil.
+func (s *Spec) flash2() error {
+	switch {
+	case s.Positions == "alibi" || s.Positions == "relative" || s.Arch == "torch-encoder":
+		return fmt.Errorf("attention flash2 is not modelled for arch %s with %s positions: use sdpa or eager", s.Arch, s.Positions)
+	case s.Precision == FP32:
+		return fmt.Errorf("attention flash2 has no fp32 kernel: use bf16, fp16 or amp, or attention sdpa")
+	}
+	return nil
 }

@@ -112,6 +112,8 @@ func (b *Builder) dotProduct(q, k, v TensorID, a attention) TensorID {
 	d := b.t(q).Shape.At(-1)
 	var o TensorID
 	switch {
+	case b.spec.Attention == "flash2" && b.t(q).DType.Low():
+		o = b.flash(q, k, v, a) // the flash-attn package: causality, windows and grouped heads are the kernel's, no mask
 	case b.spec.Attention == "math" || a.groups == 1 && b.t(k).Shape.D[1] != b.t(q).Shape.D[1]:
 		o = b.mathAttention(q, k, v, mask, a)
 	case mask < 0 && b.t(q).DType.Low() && d == b.t(v).Shape.At(-1) && d <= 256:
@@ -132,7 +134,7 @@ func (b *Builder) flash(q, k, v TensorID, a attention) TensorID {
 	}
 	x := *b.t(q)
 	s := x.Shape
-	op := b.emit(OpFlashAttention, Attr{A: b.causalAttr(), B: asAttr(a.causal)}, q, k, v)
+	op := b.emit(OpFlashAttention, Attr{B: asAttr(a.causal)}, q, k, v)
 	op.Scalar, op.Drop = scale, a.dropout
 	o := b.fresh(x.DType, s, headsLast(x.Layout()))
 	b.fresh(F32, Shape(s.D[0], s.D[1], s.D[2]), Dims{})
@@ -161,7 +163,7 @@ func (b *Builder) efficient(q, k, v, mask TensorID, a attention) TensorID {
 		sk := b.t(k).Shape.D[2]
 		ins = append(ins, b.expand(bias, s.D[0], s.D[1], s.D[2], sk))
 	}
-	op := b.emit(OpEfficientAttention, Attr{A: b.causalAttr(), B: asAttr(a.causal && mask < 0)}, ins...)
+	op := b.emit(OpEfficientAttention, Attr{B: asAttr(a.causal && mask < 0)}, ins...)
 	op.Scalar, op.Drop = headScale(b.t(q)), a.dropout
 	o := b.fresh(x.DType, s.With(-1, b.t(v).Shape.At(-1)), headsLastOf(s.With(-1, b.t(v).Shape.At(-1))))
 	rows := (s.D[2] + 31) / 32 * 32
@@ -182,8 +184,6 @@ func headsLast(q Layout) Dims {
 
 // headsLastOf is the layout of a [B, a, S, D] tensor stored as [B, S, a, D].
 func headsLastOf(s Dims) Dims { return s.Swap(1, 2).Contiguous().Swap(1, 2) }
-
-func (b *Builder) causalAttr() int64 { return 0 }
 
 // headScale is the factor of attention scores, 1/√D, for query q [B, a, S, D].
 func headScale(q *Tensor) float64 { return 1 / math.Sqrt(float64(q.Shape.At(-1))) }

@@ -26,6 +26,9 @@ func (s *Spec) slides(i int) bool {
 func (b *Builder) decoderMasks(positions TensorID) masks {
 	s := b.spec
 	m := masks{None, None}
+	if s.Attention == "flash2" {
+		return m
+	}
 	eager := s.Attention == "eager"
 	typed := len(s.LayerTypes) > 0
 	if eager && (typed || s.SlidingWindow == 0) {

@@ -17,7 +17,7 @@ func (g *Graph) FLOPs(op *Op) int64 {
 	case Attention:
 		q, k := g.Tensors[in[0]].Shape, g.Tensors[in[1]].Shape
 		n := 4 * q.Count() * k.D[2]
-		if op.Attr.A != 0 { // causal
+		if op.Kind == OpFlashAttention && op.Attr.B != 0 { // causal: flash skips the half above the diagonal
 			n /= 2
 		}
 		return n
