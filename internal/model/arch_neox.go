@@ -23,7 +23,7 @@ func (b *Builder) neox() {
 
 	for i := range s.L {
 		b.begin("layers."+strconv.Itoa(i), i)
-		x = b.neoxLayer("gpt_neox.layers."+strconv.Itoa(i)+".", x, cos, sin, mask)
+		x = b.neoxLayer("gpt_neox.layers."+strconv.Itoa(i)+".", x, pos, cos, sin, mask)
 	}
 
 	b.begin("head", None)
@@ -42,12 +42,14 @@ func (b *Builder) inverseFrequencies() TensorID {
 	return b.static("inv_freq", Buffer, b.dtype, Shape(half))
 }
 
-func (b *Builder) neoxLayer(p string, x, cos, sin, mask TensorID) TensorID {
+func (b *Builder) neoxLayer(p string, x, pos, cos, sin, mask TensorID) TensorID {
 	s := b.spec
 	h := int64(s.H)
 	first := b.next()
+	b.argument(pos)
+	norm1 := b.next()
 	y := b.norm(x, p+"input_layernorm", h)
-	a := b.neoxAttention(p+"attention.", first, y, cos, sin, mask)
+	a := b.neoxAttention(p+"attention.", norm1, y, cos, sin, mask)
 	b.Live(y)
 	a = b.dropout(a, s.Dropout.Residual)
 

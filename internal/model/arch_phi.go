@@ -24,7 +24,7 @@ func (b *Builder) phi() {
 
 	for i := range s.L {
 		b.begin("layers."+strconv.Itoa(i), i)
-		x = b.phiLayer("model.layers."+strconv.Itoa(i)+".", x, cos, sin, mask)
+		x = b.phiLayer("model.layers."+strconv.Itoa(i)+".", x, pos, cos, sin, mask)
 	}
 
 	b.begin("head", None)
@@ -33,11 +33,13 @@ func (b *Builder) phi() {
 	b.lmHead(y, table, "lm_head", labels)
 }
 
-func (b *Builder) phiLayer(p string, x, cos, sin, mask TensorID) TensorID {
+func (b *Builder) phiLayer(p string, x, pos, cos, sin, mask TensorID) TensorID {
 	s := b.spec
 	first := b.next()
+	b.argument(pos)
+	norm1 := b.next()
 	y := b.norm(x, p+"input_layernorm", int64(s.H))
-	a := b.phiAttention(p+"self_attn.", first, y, cos, sin, mask)
+	a := b.phiAttention(p+"self_attn.", norm1, y, cos, sin, mask)
 	a = b.dropout(a, s.Dropout.Residual)
 	m := b.mlp(p+"mlp.", "fc1", "fc2", None, y)
 	m = b.dropout(m, s.Dropout.Residual)
