@@ -27,16 +27,33 @@ func (r hostRandom) word(n int64) uint32 {
 	return philox(r.key, [2]uint64{r.offset + uint64(n)/4, r.stream})[n%4]
 }
 
-// uniform is number n in (0, 1).
-func (r hostRandom) uniform(n int64) float64 { return (float64(r.word(n)) + 0.5) / (1 << 32) }
+// unit32 is a word as a number in (0, 1).
+func unit32(w uint32) float64 { return (float64(w) + 0.5) / (1 << 32) }
 
-// normal is number n of the standard normal distribution, by Box and Muller's transform.
-func (r hostRandom) normal(n int64) float64 {
-	return math.Sqrt(-2*math.Log(r.uniform(2*n))) * math.Cos(2*math.Pi*r.uniform(2*n+1))
+// normals are the first n numbers of the standard normal distribution, by Box and Muller's transform of pairs.
+func (r hostRandom) normals(n int) []float64 {
+	out := make([]float64, 0, n+3)
+	for k := uint64(0); len(out) < n; k++ {
+		w := philox(r.key, [2]uint64{r.offset + k, r.stream})
+		for i := 0; i < 4; i += 2 {
+			radius := math.Sqrt(-2 * math.Log(unit32(w[i])))
+			sin, cos := math.Sincos(2 * math.Pi * unit32(w[i+1]))
+			out = append(out, radius*cos, radius*sin)
+		}
+	}
+	return out[:n]
 }
 
-// keeps tells whether dropout with probability p keeps element n.
-func (r hostRandom) keeps(n int64, p float64) bool { return r.uniform(n) >= p }
+// mask tells for the first n elements whether dropout with probability p keeps them.
+func (r hostRandom) mask(n int, p float64) []bool {
+	out := make([]bool, 0, n+3)
+	for k := uint64(0); len(out) < n; k++ {
+		for _, w := range philox(r.key, [2]uint64{r.offset + k, r.stream}) {
+			out = append(out, unit32(w) >= p)
+		}
+	}
+	return out[:n]
+}
 
 // counters is how far n random numbers move the generator's counter on.
 func counters(n int64) uint64 { return (uint64(n) + 3) / 4 }

@@ -1,0 +1,106 @@
+package exec
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"slices"
+	"strings"
+
+	"ckptplan/internal/model"
+)
+
+// Streams of the seed: dropout draws from stream 0, the storage with index i from stream 1+i.
+func (e *hostEngine) stream(st int) hostRandom {
+	return hostRandom{key: e.seed, stream: uint64(st) + 1}
+}
+
+// generator is where dropout draws from now.
+func (e *hostEngine) generator() hostRandom { return hostRandom{key: e.seed, offset: e.offset} }
+
+// initialise allocates what lives outside the step and fills it from the seed: weights, buffers, inputs.
+func (e *hostEngine) initialise() {
+	for i := range e.g.Storages {
+		s := &e.g.Storages[i]
+		if s.Born != model.None {
+			continue
+		}
+		b := e.alloc(s.Name, e.types[i], s.Bytes/e.types[i].Size())
+		e.static[i] = b
+		r := e.stream(i)
+		switch {
+		case s.Role == model.Parameter:
+			e.initWeight(model.StorageID(i), b, r)
+		case b.reals != nil && strings.HasSuffix(s.Name, "inv_freq"): // rotary: 10000^(−2i/D)
+			for k := range b.reals {
+				b.reals[k] = roundTo(e.types[i], float32(math.Pow(10000, -float64(k)/float64(len(b.reals)))))
+			}
+		case b.reals != nil:
+			for k, x := range r.normals(len(b.reals)) {
+				b.reals[k] = roundTo(e.types[i], float32(x))
+			}
+		case s.Name == "position_ids":
+			for k := range b.ints {
+				b.ints[k] = int64(k)
+			}
+		case s.Name == "token_type_ids": // one type
+		default:
+			classes := e.classes(s.Name)
+			for k := range b.ints {
+				b.ints[k] = int64(r.word(int64(k))) % classes
+			}
+		}
+	}
+}
+
+// classes is how many values an integer input takes.
+func (e *hostEngine) classes(name string) int64 {
+	if name == "labels" && e.g.Spec.Labels > 0 {
+		return int64(e.g.Spec.Labels)
+	}
+	return int64(max(1, e.g.Spec.Vocab))
+}
+
+// initWeight draws a matrix with variance 1/columns, a vector of weights around 1 and a vector of biases around 0.
+func (e *hostEngine) initWeight(st model.StorageID, b *hostBuffer, r hostRandom) {
+	var shape model.Dims
+	for _, p := range e.g.Params {
+		if x := &e.g.Tensors[p.Tensor]; x.Storage == st {
+			shape = x.Shape
+		}
+	}
+	mean, dev := 0.0, 0.1
+	switch {
+	case shape.N > 1:
+		dev = 1 / math.Sqrt(float64(shape.At(-1)))
+	case !strings.HasSuffix(e.g.Storages[st].Name, "bias"):
+		mean = 1
+	}
+	for k, x := range r.normals(len(b.reals)) {
+		b.reals[k] = roundTo(e.types[st], float32(mean+dev*x))
+	}
+}
+
+// gradients are the parameters' gradients as numbers to compare.
+func (e *hostEngine) gradients() []Gradient {
+	var out []Gradient
+	for i, g := range e.grads {
+		if g == nil {
+			continue
+		}
+		v := g.reals()
+		raw := make([]byte, 0, 4*len(v))
+		norm, signed := 0.0, 0.0
+		signs := hostRandom{key: uint64(len(v))}
+		for k, x := range v {
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+			norm += float64(x) * float64(x)
+			signed += float64(x) * float64(1-2*int64(signs.word(int64(k))&1))
+		}
+		hash := sha256.Sum256(raw)
+		out = append(out, Gradient{Name: e.g.Params[i].Name, SHA256: hex.EncodeToString(hash[:]), Norm: math.Sqrt(norm), SignedSum: signed})
+	}
+	slices.SortFunc(out, func(a, b Gradient) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}

@@ -1,0 +1,87 @@
+package exec
+
+import (
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"ckptplan/internal/model"
+)
+
+// matmul is a·b for matrices, or for batches of them, as row-major values. Products are summed in float32 in an order
+// that the sizes alone decide.
+func matmul(a, b hostTensor) []float32 {
+	if a.shape.N == 3 {
+		m, n := a.shape.D[1], b.shape.D[2]
+		out := make([]float32, a.shape.D[0]*m*n)
+		for i := range a.shape.D[0] {
+			product(a.part(i), b.part(i), out[i*m*n:(i+1)*m*n])
+		}
+		return out
+	}
+	out := make([]float32, a.shape.D[0]*b.shape.D[1])
+	product(a, b, out)
+	return out
+}
+
+// product hands both operands to BLAS by rows, whatever their layout: the order of the additions must not depend on
+// whether a tensor was saved as it was or came back from the host contiguous.
+func product(a, b hostTensor, out []float32) {
+	m, k, n := int(a.shape.D[0]), int(a.shape.D[1]), int(b.shape.D[1])
+	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1,
+		blas32.General{Rows: m, Cols: k, Stride: k, Data: a.reals()}, blas32.General{Rows: k, Cols: n, Stride: n, Data: b.reals()},
+		0, blas32.General{Rows: m, Cols: n, Stride: n, Data: out})
+}
+
+// addRow adds a row to every row of x, in place.
+func addRow(x, row []float32) []float32 {
+	for i := range x {
+		x[i] += row[i%len(row)]
+	}
+	return x
+}
+
+// patches are the pixels under each output of a convolution whose patches touch and do not overlap, as rows:
+// [B·side·side, channels·patch·patch].
+func patches(x hostTensor, w model.Dims) hostTensor {
+	n, ch, p := x.shape.D[0], x.shape.D[1], w.D[2]
+	side := x.shape.D[2] / p
+	px, size := x.reals(), x.shape.D[2]
+	rows, width := n*side*side, ch*p*p
+	out := make([]float32, 0, rows*width)
+	for b := range n {
+		for r := range side {
+			for c := range side {
+				for k := range ch {
+					for i := range p {
+						at := ((b*ch+k)*size+r*p+i)*size + c*p
+						out = append(out, px[at:at+p]...)
+					}
+				}
+			}
+		}
+	}
+	return scratch(x.buf.engine, out, rows, width)
+}
+
+// scratch is a matrix of a kernel's own, which the device does not count: a library's workspace.
+func scratch(e *hostEngine, v []float32, rows, cols int64) hostTensor {
+	s := model.Shape(rows, cols)
+	return hostTensor{buf: &hostBuffer{engine: e, refs: 1, reals: v, name: "workspace"}, shape: s, stride: s.Contiguous(), dtype: model.F32}
+}
+
+// asMatrix is a contiguous tensor as rows × cols.
+func (t hostTensor) asMatrix(rows, cols int64) hostTensor {
+	return scratch(t.buf.engine, t.reals(), rows, cols)
+}
+
+// forwardConv2D is the convolution with one output a patch: w·patch + bias, [B, H, side, side].
+func forwardConv2D(c *hostCall) {
+	x, w := c.in[0], c.in[1].shape
+	h := w.D[0]
+	cols := patches(x, w)
+	y := addRow(matmul(cols, c.in[1].asMatrix(h, w.Count()/h).swapped(0, 1)), c.in[2].reals())
+	channelsFirst(c.out[0]).setReals(y)
+}
+
+// channelsFirst is a [B, C, side, side] tensor seen as [B·side·side rows, C] in the order of patches.
+func channelsFirst(t hostTensor) hostTensor { return t.swapped(1, 2).swapped(2, 3) }
