@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ckptplan/internal/plan"
 	"ckptplan/internal/report"
+	"ckptplan/internal/strategy"
 	"ckptplan/internal/unit"
 )
 
@@ -15,10 +19,15 @@ type optimizeOptions struct {
 	modelOptions
 	budgetOptions
 	outputOptions
-	class     string // auto, flat or nested
-	objective string
-	global    count
-	plan      string // file for the plan
+	class       string // auto, flat or nested
+	maxForwards count
+	objective   string
+	target      string
+	global      count
+	plan        string // file for the plan
+	frontier    bool
+	plot        string // file for a plot of the frontier
+	quantum     sizeFlag
 }
 
 func newOptimizeCommand(g *globals) *cobra.Command {
@@ -32,6 +41,11 @@ YAML spec or a Hugging Face config.json; without one, ` + defaultPreset + ` is p
 
   ckptplan optimize llama-3.2-1b --budget 24GB -o plan.yaml
   ckptplan estimate llama-3.2-1b --strategy plan.yaml
+  ckptplan optimize --budget 24GB --target torchtune
+  ckptplan optimize --frontier --plot frontier.svg
+
+With --target the plan is one that the trainer's own knobs can run, and the price of that restriction is printed:
+` + targetHelp() + `
 
 ` + exitHelp,
 		Args: atMostArgs(1),
@@ -46,10 +60,17 @@ YAML spec or a Hugging Face config.json; without one, ` + defaultPreset + ` is p
 	o.budgetOptions.addFlags(cmd)
 	cmd.Flags().StringVar(&o.class, "class", "auto", "plans to choose among: flat (each layer on its own), nested (segments inside segments), or auto")
 	complete(cmd, "class", "auto", "flat", "nested")
-	cmd.Flags().StringVar(&o.objective, "objective", "time", "time (the fastest step), throughput (the micro batch is chosen, too) or memory (the lowest peak, with or without a budget)")
-	complete(cmd, "objective", "time", "throughput", "memory")
+	cmd.Flags().Var(&o.maxForwards, "max-forwards", "most `times` that a layer runs forward as a whole in a nested plan (default: no bound)")
+	cmd.Flags().StringVar(&o.objective, "objective", "time", "time (the fastest step), throughput (the micro batch is chosen, too), memory (the lowest peak, with or without a budget), max-batch or max-seq (the largest that fits)")
+	complete(cmd, "objective", strings.Split(objectiveNames(), ", ")...)
+	cmd.Flags().StringVar(&o.target, "target", "", "`trainer` that has to run the plan with its own knobs")
+	_ = cmd.RegisterFlagCompletionFunc("target", completeTarget)
 	cmd.Flags().Var(&o.global, "global-batch", "`sequences` a step that accumulation makes up, for --objective throughput")
 	cmd.Flags().StringVarP(&o.plan, "plan", "o", "", "write the plan to this `file`")
+	f := cmd.Flags()
+	f.BoolVar(&o.frontier, "frontier", false, "print the whole trade-off between peak and time of flat plans instead of one plan")
+	f.StringVar(&o.plot, "plot", "", "with --frontier: also draw it to this `file`, .svg or .png")
+	f.Var(&o.quantum, "quantum", "with --frontier: round sizes up to multiples of this inside the search, for chains of many different layers (default: exact)")
 	o.outputOptions.addFlags(cmd)
 	return cmd
 }
@@ -66,17 +87,32 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	if err := o.checkSearch(cmd, device); err != nil {
 		return err
 	}
+	var target *strategy.Target
+	if o.target != "" {
+		if target, err = strategy.FindTarget(o.target); err != nil {
+			return err
+		}
+	}
 	spec, err := o.load(cmd, nil)
 	if err != nil {
 		return err
+	}
+	if o.objective == string(report.MaxSeq) && spec.Image != nil {
+		return usagef("--objective max-seq: the sequence of %s is its patches, which the image's size decides", spec.Name)
 	}
 	study, err := report.NewStudy(spec, card.Sheet)
 	if err != nil {
 		return &inputError{err}
 	}
+	if o.frontier {
+		return o.runFrontier(cmd, g, study, report.FrontierRequest{Card: card, Device: device, Reserve: o.kept(), Quantum: o.quantum.bytes})
+	}
+	stop := progress(cmd.ErrOrStderr(), "searching")
 	result, err := study.Optimize(cmd.Context(), report.OptimizeRequest{
-		Class: o.class, Objective: report.Objective(o.objective), GlobalBatch: int(o.global), Card: card, Device: device, Reserve: o.kept(), Tool: version(),
+		Class: o.class, MaxForwards: int(o.maxForwards), Objective: report.Objective(o.objective), Target: target, GlobalBatch: int(o.global),
+		Card: card, Device: device, Reserve: o.kept(), Tool: version(),
 	})
+	stop()
 	if err != nil {
 		return err
 	}
@@ -98,22 +134,126 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	return nil
 }
 
+// runFrontier prints the trade-off between peak and time.
+func (o *optimizeOptions) runFrontier(cmd *cobra.Command, g *globals, study *report.Study, req report.FrontierRequest) error {
+	stop := progress(cmd.ErrOrStderr(), "searching")
+	f, err := study.Frontier(cmd.Context(), req)
+	stop()
+	if err != nil {
+		return err
+	}
+	if o.plot != "" {
+		picture, err := f.Plot(o.plot)
+		if err != nil {
+			return err
+		}
+		if err := writeWhole(o.plot, picture); err != nil {
+			return err
+		}
+	}
+	if err := o.write(cmd, g, f.Document()); err != nil {
+		return err
+	}
+	if !f.Fits() {
+		return &doesNotFit{fmt.Sprintf("no flat plan fits %s", req.Device.Both())}
+	}
+	return nil
+}
+
+// checkFrontier refuses settings that do not go with --frontier, or only with it.
+func (o *optimizeOptions) checkFrontier(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	if !o.frontier {
+		for _, flag := range []string{"plot", "quantum"} {
+			if given(flag) {
+				return usagef("--%s is for --frontier", flag)
+			}
+		}
+		return nil
+	}
+	for _, flag := range []string{"plan", "target", "max-forwards", "global-batch"} {
+		if given(flag) {
+			return usagef("--%s is for one plan: leave out --frontier", flag)
+		}
+	}
+	switch {
+	case report.Objective(o.objective) != report.Fastest:
+		return usagef("--frontier holds peak against time: leave out --objective")
+	case o.class == "nested":
+		return usagef("--frontier is of flat plans")
+	case o.plot != "" && !slices.Contains(report.PlotFormats, strings.ToLower(filepath.Ext(o.plot))):
+		return usagef("--plot %s: the file's name has to end in %s", o.plot, strings.Join(report.PlotFormats, " or "))
+	}
+	return nil
+}
+
 // checkSearch refuses settings of the search that make no sense.
 func (o *optimizeOptions) checkSearch(cmd *cobra.Command, device unit.Bytes) error {
+	if err := o.checkFrontier(cmd); err != nil {
+		return err
+	}
 	objective := report.Objective(o.objective)
 	switch {
 	case !slices.Contains([]string{"auto", "flat", "nested"}, o.class):
 		return usagef("--class %q is not one of auto, flat, nested", o.class)
+	case o.maxForwards < 0 || o.maxForwards == 0 && cmd.Flags().Changed("max-forwards"):
+		return usagef("--max-forwards %d: it is a whole number of at least 1", o.maxForwards)
+	case o.maxForwards > 0 && o.class == "flat":
+		return usagef("--max-forwards is for nested plans: --class auto or nested")
 	case !slices.Contains(report.Objectives, objective):
-		return usagef("--objective %q is not one of time, throughput, memory", o.objective)
-	case device == 0 && objective != report.Memory:
+		return usagef("--objective %q is not one of %s", o.objective, objectiveNames())
+	case device == 0 && objective != report.Memory && !o.frontier:
 		return usagef("optimize needs --budget, such as 24GB, or --gpu")
+	case o.target != "" && objective != report.Fastest:
+		return usagef("--target is for --objective time")
 	case o.global < 0:
 		return usagef("--global-batch %d: it is a whole number of at least 1", o.global)
 	case o.global > 0 && objective != report.Throughput:
 		return usagef("--global-batch is for --objective throughput")
 	case objective == report.Throughput && (cmd.Flags().Changed("batch") || cmd.Flags().Changed("grad-accum")):
 		return usagef("--objective throughput chooses the micro batch: give --global-batch instead of --batch and --grad-accum")
+	case objective == report.MaxBatch && cmd.Flags().Changed("batch"):
+		return usagef("--objective max-batch chooses the micro batch: leave --batch out")
+	case objective == report.MaxSeq && cmd.Flags().Changed("seq"):
+		return usagef("--objective max-seq chooses the sequence length: leave --seq out")
 	}
 	return nil
+}
+
+func objectiveNames() string {
+	var names []string
+	for _, o := range report.Objectives {
+		names = append(names, string(o))
+	}
+	return strings.Join(names, ", ")
+}
+
+// targetHelp lists the trainers, wrapped for the help.
+func targetHelp() string {
+	var b strings.Builder
+	width := 0
+	for i := range strategy.Targets {
+		name := strategy.Targets[i].Name
+		if i > 0 {
+			b.WriteByte(',')
+			width++
+		}
+		if width += len(name) + 1; i == 0 || width > 110 {
+			b.WriteString("\n  ")
+			width = len(name) + 2
+		} else {
+			b.WriteByte(' ')
+		}
+		b.WriteString(name)
+	}
+	return strings.TrimPrefix(b.String(), "\n") + "."
+}
+
+// completeTarget offers the trainers.
+func completeTarget(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	for i := range strategy.Targets {
+		names = append(names, strategy.Targets[i].Name+"\t"+strategy.Targets[i].Title)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

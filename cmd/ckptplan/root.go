@@ -59,7 +59,7 @@ func exitCode(err error) int {
 	case is[*inputError](err), is[model.Diagnostics](err), is[*plan.MismatchError](err), unfitPlanFile(err):
 		return exitInput
 	case is[*usageError](err), is[*model.UnknownPresetError](err), is[*gpu.UnknownError](err), is[*gpu.AmbiguousError](err),
-		is[*plan.UnknownStrategyError](err), is[*report.StrategyError](err), errors.Is(err, strategy.ErrNotChain):
+		is[*plan.UnknownStrategyError](err), is[*report.StrategyError](err), is[*strategy.UnknownTargetError](err), errors.Is(err, strategy.ErrNotChain):
 		return exitUsage
 	}
 	return exitUnexpected

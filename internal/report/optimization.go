@@ -16,28 +16,37 @@ import (
 // Optimization is what `optimize` prints as JSON; the tables show the same. Without a plan that fits, Plan is nil and
 // SmallestBudgetBytes and Reason are there.
 type Optimization struct {
-	FormatVersion       int           `json:"format_version"`
-	Model               Model         `json:"model"`
-	GPU                 Card          `json:"gpu"`
-	Assumptions         []string      `json:"assumptions"`
-	Warnings            []string      `json:"warnings,omitempty"`
-	BudgetBytes         unit.Bytes    `json:"budget_bytes"`
-	TensorBudgetBytes   unit.Bytes    `json:"tensor_budget_bytes,omitempty"`
-	Reserve             []ReserveItem `json:"reserve,omitempty"`
-	Plan                *plan.File    `json:"plan"`
-	Estimate            *Entry        `json:"estimate,omitempty"` // of the plan; without one, of the leanest plan
-	Alternatives        []Entry       `json:"alternatives"`
-	Menu                []MenuItem    `json:"menu,omitempty"`
-	Class               string        `json:"class,omitempty"` // of the plan: flat or nested
-	Objective           Objective     `json:"objective,omitempty"`
-	Batches             []Batch       `json:"batches,omitempty"` // with the objective throughput
-	Solution            *Solution     `json:"solution,omitempty"`
-	SmallestBudgetBytes unit.Bytes    `json:"smallest_budget_bytes,omitempty"`
-	Reason              string        `json:"reason,omitempty"`
-	Hints               []Hint        `json:"hints,omitempty"`
-	Explanation         []string      `json:"explanation,omitempty"`
+	FormatVersion     int           `json:"format_version"`
+	Model             Model         `json:"model"`
+	GPU               Card          `json:"gpu"`
+	Assumptions       []string      `json:"assumptions"`
+	Warnings          []string      `json:"warnings,omitempty"`
+	BudgetBytes       unit.Bytes    `json:"budget_bytes"`
+	TensorBudgetBytes unit.Bytes    `json:"tensor_budget_bytes,omitempty"`
+	Reserve           []ReserveItem `json:"reserve,omitempty"`
+	Plan              *plan.File    `json:"plan"`
+	Estimate          *Entry        `json:"estimate,omitempty"` // of the plan; without one, of the leanest plan
+	Alternatives      []Entry       `json:"alternatives"`
+	Menu              []MenuItem    `json:"menu,omitempty"`
+	Class             string        `json:"class,omitempty"` // of the plan: flat or nested
+	Objective         Objective     `json:"objective,omitempty"`
+	Batches           []Batch       `json:"batches,omitempty"` // with the objective throughput
+	Largest           []Largest     `json:"largest,omitempty"` // with the objectives max-batch and max-seq
+	// Target is the trainer that has to run the plan, Shape the family of plans that it is of. RestrictionPrice is the
+	// share by which the step is longer than without a target.
+	Target              string            `json:"target,omitempty"`
+	Shape               strategy.Shape    `json:"shape,omitempty"`
+	RestrictionPrice    *float64          `json:"restriction_price,omitempty"`
+	Solution            *Solution         `json:"solution,omitempty"`
+	Certificate         *plan.Certificate `json:"certificate,omitempty"`
+	SmallestBudgetBytes unit.Bytes        `json:"smallest_budget_bytes,omitempty"`
+	Reason              string            `json:"reason,omitempty"`
+	Hints               []Hint            `json:"hints,omitempty"`
+	Explanation         []string          `json:"explanation,omitempty"`
 
 	estimation *Estimation // the plan first, then the alternatives
+	target     *strategy.Target
+	verdict    string // that nothing fits
 }
 
 // MenuItem is one way to treat a layer, with its price at a layer in the middle of the chain.
@@ -66,16 +75,21 @@ const (
 	Fastest    Objective = "time"
 	Throughput Objective = "throughput" // the micro batch is chosen, too
 	Memory     Objective = "memory"     // the lowest peak, whatever it costs
+	MaxBatch   Objective = "max-batch"  // the largest micro batch for which a plan fits
+	MaxSeq     Objective = "max-seq"    // the longest sequence for which a plan fits
 )
 
 // Objectives lists them.
-var Objectives = []Objective{Fastest, Throughput, Memory}
+var Objectives = []Objective{Fastest, Throughput, Memory, MaxBatch, MaxSeq}
 
 // OptimizeRequest is what a plan is wanted for.
 type OptimizeRequest struct {
-	// Class is auto, flat or nested.
-	Class     string
-	Objective Objective
+	// Class is auto, flat or nested; MaxForwards bounds how often a layer's forward runs in a nested plan, 0: no bound.
+	Class       string
+	MaxForwards int
+	Objective   Objective
+	// Target is the trainer that has to run the plan, or nil. It goes with the objective Fastest.
+	Target *strategy.Target
 	// GlobalBatch is the number of sequences a step that accumulation must make up, for Throughput; 0: any.
 	GlobalBatch     int
 	Card            Card
@@ -90,7 +104,9 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 	if err != nil {
 		return nil, err
 	}
-	r := strategy.Request{Budget: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet, Class: req.Class}
+	r := strategy.Request{
+		Budget: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet, Class: req.Class, MaxForwards: req.MaxForwards,
+	}
 	var res *strategy.Result
 	switch req.Objective {
 	case Memory:
@@ -99,7 +115,12 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 		}
 	case Throughput:
 		return s.throughput(ctx, r, req)
+	case MaxBatch, MaxSeq:
+		return s.largest(ctx, r, req)
 	default:
+		if req.Target != nil {
+			return s.restricted(ctx, program, r, req)
+		}
 		res, err = strategy.Optimize(ctx, program, r)
 	}
 	var none *strategy.NoPlanError
@@ -109,12 +130,30 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 	case err != nil:
 		return nil, err
 	}
-	return s.optimization(req, res)
+	o, err := s.optimization(req, res)
+	if err != nil || req.Objective == Memory {
+		return o, err
+	}
+	return o, o.certify(program, r, res)
 }
 
-// optimization is a plan that was found.
-func (s *Study) optimization(req OptimizeRequest, res *strategy.Result) (*Optimization, error) {
-	o, err := s.judged(req, Choice{Name: res.Plan.Strategy, Plan: res.Plan}, res.Timeline, res.Named)
+// certify puts the certificate of a plan in the result and in the plan's file.
+func (o *Optimization) certify(p *memory.Program, r strategy.Request, res *strategy.Result) error {
+	c, err := strategy.Certify(p, r, res)
+	if err != nil {
+		return err
+	}
+	o.Certificate, o.Plan.Certificate = c, c
+	return nil
+}
+
+// optimization is a plan that was found. others are set beside it, before the named strategies.
+func (s *Study) optimization(req OptimizeRequest, res *strategy.Result, others ...*Price) (*Optimization, error) {
+	name := res.Plan.Strategy
+	if req.Target != nil {
+		name = req.Target.Name
+	}
+	o, err := s.judged(req, Choice{Name: name, Plan: res.Plan}, res.Timeline, res.Named, others...)
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +161,7 @@ func (s *Study) optimization(req OptimizeRequest, res *strategy.Result) (*Optimi
 	for _, m := range res.Menu {
 		o.Menu = append(o.Menu, MenuItem{m.Option.Name, optionWords(&m.Option), m.Save, m.Backward, m.Time})
 	}
+	o.target = req.Target
 	o.Class, o.Objective, o.Solution = res.Class, cmp.Or(req.Objective, Fastest), solutionOf(res)
 	o.Plan = o.file(req, s.Spec, res.Plan)
 	o.Explanation = o.explain(res.Plan)
@@ -134,15 +174,15 @@ func (s *Study) infeasible(ctx context.Context, req OptimizeRequest, none *strat
 	if err != nil {
 		return nil, err
 	}
-	o.SmallestBudgetBytes = none.Smallest
+	o.SmallestBudgetBytes, o.verdict = none.Smallest, none.Error()
 	o.Reason = fmt.Sprintf("%s: the leanest plan peaks at %s in the %s", none.Error(), o.Estimate.Peak.TensorBytes.Both(), where(none.Leanest))
 	o.Hints, err = o.estimation.hints(ctx)
 	return o, err
 }
 
 // judged holds a plan and the alternatives against the budget.
-func (s *Study) judged(req OptimizeRequest, best Choice, tl *memory.Timeline, as []strategy.Alternative) (*Optimization, error) {
-	prices, err := s.prices(best, tl, as)
+func (s *Study) judged(req OptimizeRequest, best Choice, tl *memory.Timeline, as []strategy.Alternative, others ...*Price) (*Optimization, error) {
+	prices, err := s.prices(best, tl, as, others...)
 	if err != nil {
 		return nil, err
 	}
@@ -188,16 +228,19 @@ func solutionOf(res *strategy.Result) *Solution {
 		return &Solution{Status: string(n.Status), TimeNanoseconds: n.Time, BoundNanoseconds: n.Bound}
 	}
 	s := res.Solution
+	if s == nil {
+		return nil // a member of a family, found by trying all
+	}
 	return &Solution{string(s.Status), s.Time, s.Bound, s.Closed}
 }
 
 // prices are the best plan and the alternatives, with who holds the bytes of their peaks.
-func (s *Study) prices(best Choice, tl *memory.Timeline, as []strategy.Alternative) ([]*Price, error) {
+func (s *Study) prices(best Choice, tl *memory.Timeline, as []strategy.Alternative, others ...*Price) ([]*Price, error) {
 	p, err := s.settle(best, tl)
 	if err != nil {
 		return nil, err
 	}
-	out := []*Price{p}
+	out := append([]*Price{p}, others...)
 	for _, a := range as {
 		named, err := plan.Named(a.Name, s.Graph().Layers)
 		if err != nil {
@@ -249,19 +292,29 @@ func (o *Optimization) explain(p *plan.Plan) []string {
 			out = append(out, fmt.Sprintf("That lowers the peak by %s against keeping everything%s.", saved.Both(), cost))
 		}
 	}
+	if most := mostForwards(p.Nodes); most > 1 && o.Class == "nested" {
+		out = append(out, fmt.Sprintf("A segment keeps its input alone; right before its backward its layers run again together. No layer runs forward as a whole more than %d times a step.", most))
+	}
 	why := ""
-	if early && treated < layers {
+	if early && treated < layers && o.Class == "flat" {
 		why = "The first layers are recomputed and the last are kept: backward frees the last ones before it needs the room to recompute the first. "
 	}
+	return append(out, why+o.best())
+}
+
+// best says in what the plan is the best.
+func (o *Optimization) best() string {
 	switch {
 	case o.Objective == Memory:
-		why += fmt.Sprintf("No %s plan has a lower peak.", o.Class)
+		return fmt.Sprintf("No %s plan has a lower peak.", o.Class)
+	case o.target != nil:
+		return fmt.Sprintf("It is the fastest plan within the budget that %s can run: %s.", o.target.Title, o.Shape)
+	case o.Class == "nested":
+		return "It is the fastest nested plan that was found within the budget: segments are priced on the safe side, so that a slightly faster one may exist."
 	case o.Solution.Status == string(strategy.Optimal):
-		why += fmt.Sprintf("No %s plan within the budget is faster.", o.Class)
-	default:
-		why += fmt.Sprintf("The search stopped: a faster plan can save at most %s a step.", unit.Duration(o.Solution.TimeNanoseconds-o.Solution.BoundNanoseconds))
+		return fmt.Sprintf("No %s plan within the budget is faster.", o.Class)
 	}
-	return append(out, why)
+	return fmt.Sprintf("The search stopped: a faster plan can save at most %s a step.", unit.Duration(o.Solution.TimeNanoseconds-o.Solution.BoundNanoseconds))
 }
 
 // Feasible is true if there is a plan.

@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"ckptplan/internal/plan"
 	"ckptplan/internal/unit"
@@ -12,7 +14,7 @@ func (o *Optimization) Document() *Document {
 	e := o.estimation
 	d := &Document{Data: o, Facts: e.facts(), Rows: entryRows(e.Estimates)}
 	if o.Plan == nil {
-		d.Headline = Headline{"DOES NOT FIT", Bad, fmt.Sprintf("no plan fits %s: the smallest budget that works is %s", o.BudgetBytes.Both(), o.SmallestBudgetBytes.Both())}
+		d.Headline = Headline{"DOES NOT FIT", Bad, o.verdict}
 		d.Tables = append(d.Tables, e.terms(), o.alternatives())
 		if len(o.Hints) > 0 {
 			e.Hints = o.Hints
@@ -23,7 +25,13 @@ func (o *Optimization) Document() *Document {
 		if o.TensorBudgetBytes > 0 {
 			d.Facts = append(d.Facts, o.reserveFact())
 		}
+		if o.RestrictionPrice != nil {
+			d.Facts = append(d.Facts, o.targetFact())
+		}
 		d.Tables = append(d.Tables, o.layers())
+		if len(o.Largest) > 0 {
+			d.Tables = append(d.Tables, o.largestTable())
+		}
 		if len(o.Batches) > 0 {
 			d.Tables = append(d.Tables, o.batches())
 		}
@@ -44,14 +52,20 @@ func (o *Optimization) headline() Headline {
 	if o.Estimate.Verdict != nil {
 		h = verdictLine(o.Estimate, o.BudgetBytes)
 	}
-	if o.Objective == Throughput {
+	switch o.Objective {
+	case Throughput, MaxBatch:
 		h.Text += fmt.Sprintf("; micro batch %d", o.Model.Batch)
+	case MaxSeq:
+		h.Text += fmt.Sprintf("; sequence length %s", grouped(int64(o.Model.Seq)))
 	}
 	extra := ""
 	if o.Estimate.Time != nil {
 		extra = percent(100*o.Estimate.Time.RecomputeOverhead) + " extra compute; "
 	}
 	h.Text += "; " + extra + planWords(&o.Plan.Plan, o.Model.Layers)
+	if o.RestrictionPrice != nil {
+		h.Text += "; " + restrictionWords(*o.RestrictionPrice)
+	}
 	return h
 }
 
@@ -65,7 +79,7 @@ func (o *Optimization) reserveFact() Fact {
 
 // layers is the plan per run of layers, with the price of the option where the menu has it.
 func (o *Optimization) layers() Table {
-	t := planTable(&o.Plan.Plan, o.Model.Layers)
+	t := planTable(&o.Plan.Plan, o.Model.Layers, "  ")
 	if len(o.Menu) == 0 {
 		return t
 	}
@@ -74,25 +88,26 @@ func (o *Optimization) layers() Table {
 	for _, m := range o.Menu {
 		prices[m.Option] = m
 	}
-	for i, r := range runs(&o.Plan.Plan, o.Model.Layers) {
+	for i, r := range t.Rows {
 		var kept, extra any
-		if m, ok := prices[r.option]; ok {
+		if m, ok := prices[r[2].(string)]; ok {
 			kept, extra = m.KeptBytes, unit.Duration(m.TimeNanoseconds)
 		}
-		t.Rows[i] = append(t.Rows[i], kept, extra)
+		t.Rows[i] = append(r, kept, extra)
 	}
 	return t
 }
 
-// planTable is a plan per run of layers.
-func planTable(p *plan.Plan, layers int) Table {
+// planTable is a plan per run of layers, with what is inside a segment below it, indented.
+func planTable(p *plan.Plan, layers int, indent string) Table {
 	t := Table{Title: "the plan", Columns: []Column{{Name: "layers"}, {Name: "count"}, {Name: "option"}, {Name: "what is done"}}}
-	for _, r := range runs(p, layers) {
+	for _, r := range tree(p, layers) {
 		span := fmt.Sprintf("%d-%d", r.first, r.last)
 		if r.first == r.last {
 			span = fmt.Sprint(r.first)
 		}
-		t.Rows = append(t.Rows, Row{span, Count(r.last - r.first + 1), r.option, r.words})
+		in := strings.Repeat(indent, r.depth)
+		t.Rows = append(t.Rows, Row{in + span, Count(r.last - r.first + 1), r.option, in + r.words})
 	}
 	return t
 }
@@ -119,14 +134,23 @@ func (o *Optimization) alternatives() Table {
 	return t
 }
 
-// menu lists the ways to treat one layer.
+// menu lists the ways to treat one layer that the plan uses, and the two ends.
 func (o *Optimization) menu() Table {
 	t := Table{
-		Title:   "menu of a layer in the middle",
+		Title:   "options of a layer in the middle",
 		Columns: []Column{{Name: "option"}, {Name: "what is done"}, {Name: "kept"}, {Name: "needed in backward"}, {Name: "extra time"}},
 	}
+	used := []string{plan.Keep.Name, plan.Full.Name}
+	for _, r := range tree(&o.Plan.Plan, o.Model.Layers) {
+		used = append(used, r.option)
+	}
 	for _, m := range o.Menu {
-		t.Rows = append(t.Rows, Row{m.Option, m.Words, m.KeptBytes, m.BackwardBytes, unit.Duration(m.TimeNanoseconds)})
+		if slices.Contains(used, m.Option) {
+			t.Rows = append(t.Rows, Row{m.Option, m.Words, m.KeptBytes, m.BackwardBytes, unit.Duration(m.TimeNanoseconds)})
+		}
+	}
+	if n := len(o.Menu) - len(t.Rows); n > 0 {
+		t.Notes = []string{fmt.Sprintf("%d more were weighed; --format json lists them", n)}
 	}
 	return t
 }
@@ -166,10 +190,10 @@ func Show(f *plan.File) *Document {
 	if f.Spec != nil {
 		layers = plan.LayersOf(f.Spec)
 	}
-	t := planTable(&f.Plan, layers)
+	t := planTable(&f.Plan, layers, "  ")
 	if f.Spec == nil {
 		t.Notes = []string{"layers that no line names keep everything"}
 	}
-	d.Tables, d.Rows = []Table{t}, t
+	d.Tables, d.Rows = []Table{t}, planTable(&f.Plan, layers, "")
 	return d
 }

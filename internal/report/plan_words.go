@@ -16,68 +16,79 @@ var spanWords = map[string]string{
 // run is consecutive layers that a plan treats alike.
 type run struct {
 	first, last int
+	depth       int    // segments around it
 	option      string // its short name
 	words       string // what is done, in words
 	keeps       bool   // nothing is recomputed or offloaded
+	segment     bool
 }
 
-// layers is "layers 0-11" or "layer 3".
-func (r run) layers() string {
-	if r.first == r.last {
-		return fmt.Sprintf("layer %d", r.first)
-	}
-	return fmt.Sprintf("layers %d-%d", r.first, r.last)
+// tree cuts the layers of a model into runs, those that keep everything included. What is inside a segment follows it.
+func tree(p *plan.Plan, layers int) []run {
+	return within(p.Nodes, 0, layers-1, 0, nil)
 }
 
-// runs cuts the layers of a model into runs, those that keep everything included.
-func runs(p *plan.Plan, layers int) []run {
-	var out []run
+// within appends the runs of the layers first to last, which depth segments are around.
+func within(nodes []plan.Node, first, last, depth int, out []run) []run {
+	start := len(out)
 	add := func(r run) {
-		if n := len(out); n > 0 && out[n-1].words == r.words && !strings.Contains(r.words, "together") {
+		if n := len(out); n > start && !r.segment && out[n-1].words == r.words && out[n-1].depth == depth {
 			out[n-1].last = r.last
 			return
 		}
 		out = append(out, r)
 	}
+	again := ""
+	if depth > 0 {
+		again = " once more"
+	}
 	keep := func(first, last int) {
+		r := run{first: first, last: last, depth: depth, option: "keep", words: "keep all", keeps: depth == 0}
+		if depth > 0 {
+			r.words = "keep all of the second run"
+		}
 		if first <= last {
-			add(run{first, last, "keep", "keep all", true})
+			add(r)
 		}
 	}
-	next := 0
-	for i := range p.Nodes {
-		n := &p.Nodes[i]
+	next := first
+	for i := range nodes {
+		n := &nodes[i]
 		keep(next, n.First-1)
-		option, words := treatment(n)
-		add(run{n.First, n.Last, option, words, words == "keep all"})
 		next = n.Last + 1
+		switch {
+		case n.Segment:
+			add(run{first: n.First, last: n.Last, depth: depth, option: "segment", words: "recompute together" + again, segment: true})
+			if len(n.Inner) > 0 {
+				out = within(n.Inner, n.First, n.Last, depth+1, out)
+			}
+		case n.Option == nil || len(n.Option.Regions) == 0:
+			keep(n.First, n.Last)
+		default:
+			add(run{first: n.First, last: n.Last, depth: depth, option: n.Option.Name, words: optionWords(n.Option) + again})
+		}
 	}
-	keep(next, layers-1)
+	keep(next, last)
 	return out
 }
 
-// treatment is what a node does with its layers.
-func treatment(n *plan.Node) (option, words string) {
-	if n.Segment {
-		words = "recompute together"
-		var inner []string
-		for i := range n.Inner {
-			in := &n.Inner[i]
-			_, w := treatment(in)
-			if strings.HasPrefix(w, "recompute ") {
-				w = strings.TrimPrefix(w, "recompute ") + " again"
-			}
-			inner = append(inner, fmt.Sprintf("%s in %d-%d", w, in.First, in.Last))
+// runs are the runs outside segments.
+func runs(p *plan.Plan, layers int) []run {
+	return slices.DeleteFunc(tree(p, layers), func(r run) bool { return r.depth > 0 })
+}
+
+// mostForwards is the most often that a layer runs forward as a whole in a step.
+func mostForwards(nodes []plan.Node) int {
+	most := 1
+	for i := range nodes {
+		switch n := &nodes[i]; {
+		case n.Segment:
+			most = max(most, 1+mostForwards(n.Inner))
+		case n.Option != nil && slices.ContainsFunc(n.Option.Regions, func(r plan.Region) bool { return r.Span == "layer" && r.Offload != "saved" }):
+			most = max(most, 2)
 		}
-		if len(inner) > 0 {
-			words += ", inside " + strings.Join(inner, ", ")
-		}
-		return "segment", words
 	}
-	if n.Option == nil || len(n.Option.Regions) == 0 {
-		return "keep", "keep all"
-	}
-	return n.Option.Name, optionWords(n.Option)
+	return most
 }
 
 // optionWords are an option's regions: "recompute attention core + MLP".
@@ -115,18 +126,63 @@ func optionWords(o *plan.Option) string {
 
 // planWords is a plan in one line: "recompute all in layers 0-11, recompute MLP in layers 12-23".
 func planWords(p *plan.Plan, layers int) string {
-	var parts []string
+	var order []string
+	groups := map[string][]run{}
 	for _, r := range runs(p, layers) {
-		if !r.keeps {
-			parts = append(parts, r.words+" in "+r.layers())
+		if r.keeps {
+			continue
 		}
+		if groups[r.words] == nil {
+			order = append(order, r.words)
+		}
+		groups[r.words] = append(groups[r.words], r)
+	}
+	var parts []string
+	for _, words := range order {
+		parts = append(parts, groupWords(words, groups[words], p))
 	}
 	const shown = 3
 	switch n := len(parts); {
 	case n == 0:
 		return "keep everything"
 	case n > shown:
-		return fmt.Sprintf("%s and %d more runs of layers", strings.Join(parts[:shown], ", "), n-shown)
+		return fmt.Sprintf("%s and %d other treatments", strings.Join(parts[:shown], ", "), n-shown)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// groupWords are runs that are treated alike, in words.
+func groupWords(words string, rs []run, p *plan.Plan) string {
+	var list []int
+	least, most := rs[0].last-rs[0].first+1, 0
+	for _, r := range rs {
+		size := r.last - r.first + 1
+		least, most = min(least, size), max(most, size)
+		for l := r.first; l <= r.last; l++ {
+			list = append(list, l)
+		}
+	}
+	where := "layers " + strings.ReplaceAll(plan.FormatLayers(list), ",", ", ")
+	switch {
+	case len(list) == 1:
+		where = "layer " + fmt.Sprint(list[0])
+	case strings.Count(where, ",") > 5:
+		where = fmt.Sprintf("%d layers from %d to %d", len(list), list[0], list[len(list)-1])
+	}
+	if !rs[0].segment {
+		return words + " in " + where
+	}
+	size := fmt.Sprint(least)
+	if least < most {
+		size = fmt.Sprintf("%d to %d", least, most)
+	}
+	noun := "segments"
+	if len(rs) == 1 {
+		noun = "segment"
+	}
+	text := fmt.Sprintf("recompute %d %s of %s layers in %s", len(rs), noun, size, where)
+	if slices.ContainsFunc(p.Nodes, func(n plan.Node) bool { return n.Segment && len(n.Inner) > 0 }) {
+		text += ", with checkpoints inside"
+	}
+	return text
 }

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,7 +24,10 @@ func TestRunsCoverEveryLayer(t *testing.T) {
 		{First: 4, Last: 4, Option: option("full", "layer")},
 		{First: 5, Last: 6, Option: option("core+mlp", "core", "mlp")},
 		{First: 9, Last: 10, Segment: true},
-		{First: 11, Last: 12, Segment: true, Inner: []plan.Node{{First: 11, Last: 12, Option: option("full", "layer")}}},
+		{First: 11, Last: 14, Segment: true, Inner: []plan.Node{
+			{First: 12, Last: 13, Segment: true, Inner: []plan.Node{{First: 13, Last: 13, Option: option("full", "layer")}}},
+			{First: 14, Last: 14, Option: option("attn", "attn")},
+		}},
 	}}
 	want := []string{
 		"layer 0: keep all",
@@ -30,15 +35,37 @@ func TestRunsCoverEveryLayer(t *testing.T) {
 		"layers 5-6: recompute attention core + MLP",
 		"layers 7-8: keep all",
 		"layers 9-10: recompute together",
-		"layers 11-12: recompute together, inside all again in 11-12",
-		"layer 13: keep all",
+		"layers 11-14: recompute together",
+		"  layer 11: keep all of the second run",
+		"  layers 12-13: recompute together once more",
+		"    layer 12: keep all of the second run",
+		"    layer 13: recompute all once more",
+		"  layer 14: recompute attention once more",
+		"layer 15: keep all",
 	}
 	var got []string
-	for _, r := range runs(p, 14) {
-		got = append(got, r.layers()+": "+r.words)
+	for _, r := range tree(p, 16) {
+		layers := fmt.Sprintf("layers %d-%d", r.first, r.last)
+		if r.first == r.last {
+			layers = fmt.Sprintf("layer %d", r.first)
+		}
+		got = append(got, strings.Repeat("  ", r.depth)+layers+": "+r.words)
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// A layer that a plan keeps, or of which it recomputes a part, runs once, a checkpointed one twice, one in a segment in a segment three times.
+func TestMostForwards(t *testing.T) {
+	for name, want := range map[string]int{"none": 1, "offload": 1, "full": 2, "selective": 1, "segments-3": 2, "nested-3": 3} {
+		p, err := plan.Named(name, 12)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := mostForwards(p.Nodes); got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
 	}
 }
 
@@ -53,8 +80,11 @@ func TestPlanWords(t *testing.T) {
 		{"first-6", "recompute all in layers 0-5"},
 		{"offload", "offload all in layers 0-11"},
 		{"offload-inputs", "recompute all, inputs on the host in layers 0-11"},
-		{"every-2", "recompute all in layer 0, recompute all in layer 2, recompute all in layer 4 and 3 more runs of layers"},
-		{"segments-6", "recompute together in layers 0-5, recompute together in layers 6-11"},
+		{"every-2", "recompute all in layers 0, 2, 4, 6, 8, 10"},
+		{"every-1", "recompute all in layers 0-11"},
+		{"segments-6", "recompute 2 segments of 6 layers in layers 0-11"},
+		{"segments-5", "recompute 3 segments of 2 to 5 layers in layers 0-11"},
+		{"nested-6", "recompute 2 segments of 6 layers in layers 0-11, with checkpoints inside"},
 	} {
 		p, err := plan.Named(c.name, 12)
 		if err != nil {

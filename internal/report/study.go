@@ -82,8 +82,18 @@ func (s *Study) program(strategy string) (*memory.Program, error) {
 	return p, nil
 }
 
-// Price simulates one choice.
+// Price simulates one choice and finds who holds the bytes of its peak.
 func (s *Study) Price(c Choice) (*Price, error) {
+	p, err := s.simulate(c)
+	if err != nil {
+		return nil, err
+	}
+	p.Peak = p.Timeline.Explain()
+	return p, nil
+}
+
+// simulate is Price without the owners of the peak.
+func (s *Study) simulate(c Choice) (*Price, error) {
 	strategy := "none"
 	if len(c.Plan.Nodes) > 0 {
 		strategy = "full"
@@ -96,7 +106,7 @@ func (s *Study) Price(c Choice) (*Price, error) {
 	if err != nil {
 		return nil, &StrategyError{c.Name, err}
 	}
-	return explained(c, tl), nil
+	return &Price{Choice: c, Timeline: tl}, nil
 }
 
 // settle is the price of a choice that was simulated on Program's graph. With LoRA the graph of a plan that checkpoints

@@ -35,6 +35,14 @@ type Budget struct {
 	Sheet   *gpu.Sheet
 }
 
+// Tensors is what the device leaves for tensors.
+func (b Budget) Tensors() unit.Bytes {
+	if b.Reserve < 0 {
+		return b.Sheet.TensorBudget(b.Device)
+	}
+	return b.Device - b.Reserve
+}
+
 // Items itemises the reserve beside so many tensor bytes.
 func (b Budget) Items(tensors unit.Bytes) []gpu.ReserveItem {
 	if b.Reserve < 0 {
