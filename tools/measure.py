@@ -299,7 +299,7 @@ class TorchEncoder(nn.Module):
         else:
             def layer(): return MHABlock(d_model, nhead, dim_feedforward, dropout)
         self.layers = nn.ModuleList(layer() for _ in range(num_layers))
-        self.norm = nn.LayerNorm(d_model) if final_norm else nn.Identity()
+        self.norm = nn.LayerNorm(d_model, bias=bias) if final_norm else nn.Identity()
         self.head = nn.Linear(d_model, vocab_size)
     def forward(self, input_ids, labels):
         S = input_ids.shape[1]

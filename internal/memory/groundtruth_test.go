@@ -111,7 +111,8 @@ func (c *measured) torchEncoder() (*model.Spec, error) {
 		MaxLen    int      `json:"max_len"`
 		FinalNorm bool     `json:"final_norm"`
 		Block     string   `json:"block"`
-	}{Act: "relu", Positions: "learned", MaxLen: 5000}
+		Bias      bool     `json:"bias"`
+	}{Act: "relu", Positions: "learned", MaxLen: 5000, Bias: true}
 	if err := json.Unmarshal(c.Config, &a); err != nil {
 		return nil, err
 	}
@@ -122,7 +123,7 @@ func (c *measured) torchEncoder() (*model.Spec, error) {
 	s := &model.Spec{
 		Name: c.ID, Arch: "torch-encoder", L: a.L, H: a.H, Heads: a.Heads, KVHeads: a.Heads, HeadDim: a.H / a.Heads, FFN: a.FFN, Vocab: a.Vocab,
 		MaxS: a.MaxLen, Norm: "layernorm", NormOrder: "post", Activation: a.Act, Positions: a.Positions, Causal: a.Causal, FinalNorm: a.FinalNorm,
-		Bias:    model.Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true},
+		Bias:    model.Bias{QKV: a.Bias, Out: a.Bias, MLP: a.Bias, Head: true, Norm: a.Bias},
 		Dropout: model.Dropout{Embedding: p, Attention: p, Residual: p, MLP: p},
 	}
 	if a.NormFirst {

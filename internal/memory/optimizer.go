@@ -23,8 +23,8 @@ func (m *machine) optimizer(kind string) {
 	m.mark("start")
 	adam := kind != "sgd"
 	var all int64
-	for _, p := range m.g.Params {
-		if p.Trained {
+	for i, p := range m.g.Params {
+		if p.Trained && m.grad[i] != 0 {
 			all += p.Bytes
 		}
 	}

@@ -78,9 +78,10 @@ func (b *Builder) bertEmbeddings(p string, words, ids, table, types TensorID) Te
 	}
 	typeIDs := b.expand(b.plain("aten.gather", I64, b.t(pos).Shape, types, pos), n, seq)
 	tok := b.inputRequiresGrad(b.embedding(words, ids))
+	places := b.weight(p+"position_embeddings.weight", int64(s.MaxS), h)
 	typ := b.embedding(b.weight(p+"token_type_embeddings.weight", int64(s.Types), h), typeIDs)
 	x := b.add(tok, typ)
-	place := b.embedding(b.weight(p+"position_embeddings.weight", int64(s.MaxS), h), pos)
+	place := b.embedding(places, pos)
 	x = b.add(x, place)
 	x = b.norm(x, p+"LayerNorm", h)
 	x = b.dropout(x, s.Dropout.Embedding)

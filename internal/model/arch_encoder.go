@@ -21,14 +21,15 @@ func (b *Builder) torchEncoder() {
 	}
 
 	b.begin("embedding", None)
+	positions := b.positionTable()
 	table := TensorID(None)
 	if embedded {
 		table = b.weight("embedding.weight", int64(s.Vocab), h)
 		x = b.mulScalar(b.embedding(table, x))
 	}
 	sum := x
-	if p := b.positionTable(); p >= 0 {
-		sum = b.add(x, b.slice(p, 1, 0, seq))
+	if positions >= 0 {
+		sum = b.add(x, b.slice(positions, 1, 0, seq))
 	}
 	y := b.dropout(sum, s.Dropout.Embedding)
 	b.Live(x)

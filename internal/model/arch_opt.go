@@ -16,6 +16,11 @@ func (b *Builder) opt() {
 	b.begin("embedding", None)
 	p := "model.decoder."
 	table := b.weight(p+"embed_tokens.weight", int64(s.Vocab), e)
+	places := b.weight(p+"embed_positions.weight", int64(s.MaxS)+2, h)
+	var projectOut, projectIn TensorID
+	if e != h {
+		projectOut, projectIn = b.weight(p+"project_out.weight", e, h), b.weight(p+"project_in.weight", h, e)
+	}
 	tok := b.inputRequiresGrad(b.embedding(table, ids))
 	ones := b.plain("aten.ones", F32, Shape(n, seq))
 	pos := b.plain("aten._to_copy", I64, Shape(n, seq), b.plain("aten.cumsum", F32, Shape(n, seq), ones))
@@ -23,9 +28,9 @@ func (b *Builder) opt() {
 	if s.Attention == "eager" {
 		mask = b.paddedCausalMask(pos)
 	}
-	place := b.embedding(b.weight(p+"embed_positions.weight", int64(s.MaxS)+2, h), b.plain("aten.add", I64, Shape(n, seq), pos))
+	place := b.embedding(places, b.plain("aten.add", I64, Shape(n, seq), pos))
 	if e != h {
-		tok = b.linear(tok, b.weight(p+"project_in.weight", h, e), None)
+		tok = b.linear(tok, projectIn, None)
 	}
 	x := b.add(tok, place)
 
@@ -39,7 +44,7 @@ func (b *Builder) opt() {
 		x = b.norm(x, p+"final_layer_norm", h)
 	}
 	if e != h {
-		x = b.linear(x, b.weight(p+"project_out.weight", e, h), None)
+		x = b.linear(x, projectOut, None)
 	}
 	b.Live(tok, place, ones, pos, mask)
 	b.lmHead(x, table, "lm_head", labels)

@@ -86,6 +86,7 @@ func (b *Builder) t5Norm(x TensorID, name string) TensorID {
 
 func (b *Builder) t5Layer(p string, st t5Stack, x, mask TensorID, bias *t5Biases) TensorID {
 	first := b.next()
+	b.argument(mask)
 	y := b.t5Norm(x, p+"0.layer_norm")
 	a := b.t5Attention(p+"0.SelfAttention.", first, y, None, mask, &bias.self, st.decodes)
 	h := b.t5Add(x, a)

@@ -27,7 +27,7 @@ func (b *Builder) mathAttention(q, k, v, mask TensorID, a attention) TensorID {
 	kr, vr := k, v
 	if a.groups > 1 { // enable_gqa
 		groups := s.D[1] / b.t(k).Shape.D[1]
-		kr, vr = b.repeatKV(k, groups), b.repeatKV(v, groups)
+		kr, vr = b.interleave(k, groups), b.interleave(v, groups)
 	}
 	ks := b.by(b.mulScalar(b.transpose(kr, 2, 3)), root)
 	scores := b.bmm4(qs, b.expandHeads(ks, s.D[1]))
@@ -43,6 +43,16 @@ func (b *Builder) mathAttention(q, k, v, mask TensorID, a attention) TensorID {
 	b.Live(q, k, v, qs, kr, vr, w, weights, mask)
 	b.amp = amp
 	return o
+}
+
+// interleave is x.repeat_interleave(n, 1) for x [B, kv, S, D], which copies even where a view would do.
+func (b *Builder) interleave(x TensorID, n int64) TensorID {
+	if n == 1 {
+		return x
+	}
+	s := b.t(x).Shape
+	e := b.clone(b.expand(b.unsqueeze(x, 2), s.D[0], s.D[1], n, s.D[2], s.D[3]))
+	return b.reshape(e, s.D[0], s.D[1]*n, s.D[2], s.D[3])
 }
 
 // safeSoftmax is _safe_softmax: rows that are −∞ throughout give zeros.

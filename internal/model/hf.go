@@ -198,7 +198,7 @@ func (c *hfConfig) keys(s *Spec, cl *class) {
 		if v == nil {
 			continue
 		}
-		if v.Kind == yaml.SequenceNode && len(v.Content) == 2 && v.Content[0].Value == v.Content[1].Value { // [224, 224]
+		if strings.HasPrefix(k.spec, "image.") && v.Kind == yaml.SequenceNode && len(v.Content) == 2 && v.Content[0].Value == v.Content[1].Value { // [224, 224]
 			v = v.Content[0]
 		}
 		for path := range strings.FieldsSeq(k.spec) {
