@@ -92,11 +92,15 @@ func (e *hostEngine) gradients() []Gradient {
 		v := g.reals()
 		raw := make([]byte, 0, 4*len(v))
 		norm, signed := 0.0, 0.0
-		signs := hostRandom{key: uint64(len(v))}
+		plus := hostRandom{key: uint64(len(v))}.mask(len(v), 0.5)
 		for k, x := range v {
 			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
 			norm += float64(x) * float64(x)
-			signed += float64(x) * float64(1-2*int64(signs.word(int64(k))&1))
+			if plus[k] {
+				signed += float64(x)
+			} else {
+				signed -= float64(x)
+			}
 		}
 		hash := sha256.Sum256(raw)
 		out = append(out, Gradient{Name: e.g.Params[i].Name, SHA256: hex.EncodeToString(hash[:]), Norm: math.Sqrt(norm), SignedSum: signed})
