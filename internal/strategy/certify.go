@@ -14,7 +14,8 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// ErrNotCertified is returned for a result that is not the fastest plan of the class flat under its own menu.
+// ErrNotCertified is returned for a result that is not the fastest plan of the class flat under its own menu: the leanest
+// one, or one under a cap on host memory, which the rows of a certificate do not state.
 var ErrNotCertified = errors.New("the plan is not the result of a search for the fastest one")
 
 // shownOwners is how many owners of the peak a certificate lists.
@@ -34,10 +35,10 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 		return c, nil
 	}
 	sol, prob := res.Solution, res.Problem
-	if res.Class != "flat" || sol == nil || sol.Closed == "" {
+	if res.Class != "flat" || sol == nil || sol.Closed == "" || req.HostMemory > 0 {
 		return nil, ErrNotCertified
 	}
-	pr, err := price(p, req.Sheet)
+	pr, err := price(p, req.Sheet, req.more()...)
 	if err != nil {
 		return nil, err
 	}
