@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -54,8 +55,8 @@ func (c *measured) spec() (*model.Spec, error) {
 		return nil, err
 	}
 	s.B, s.S = c.Batch, c.Seq
-	if c.DecSeq > 0 {
-		s.DecoderS = c.DecSeq
+	if s.DecoderL > 0 {
+		s.DecoderS = cmp.Or(c.DecSeq, c.Seq)
 	}
 	s.Precision = model.Precision(c.Precision)
 	s.Attention = c.Attention

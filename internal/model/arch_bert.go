@@ -54,7 +54,11 @@ func (b *Builder) bertMaskedLM(x, words, labels TensorID) {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	y := b.project("lm_head.", "dense", x, h, h, true)
-	y = b.activation(s.Activation, y)
+	act := s.Activation
+	if s.Arch == "roberta" {
+		act = "gelu" // whatever the layers have
+	}
+	y = b.activation(act, y)
 	y = b.norm(y, "lm_head.layer_norm", h)
 	if !s.Tied {
 		words = b.weight("lm_head.decoder.weight", int64(s.Vocab), h)

@@ -188,7 +188,11 @@ func (b *Builder) falconAttention(p string, norm OpID, x, cos, sin, mask, alibi 
 	var held []TensorID
 	switch {
 	case s.Attention != "eager":
-		o = b.dotProduct(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, groups: 1})
+		core := attention{mask: mask, groups: 1}
+		if alibi >= 0 { // the rotary form drops no attention weights
+			core.dropout = s.Dropout.Attention
+		}
+		o = b.dotProduct(q, k, v, core)
 	case alibi < 0:
 		o = b.falconEager(q, k, v, mask, b.t(x).DType)
 	default:

@@ -39,7 +39,7 @@ func (b *Builder) vitEmbeddings(p string, pixels TensorID) TensorID {
 	positions := b.weight(p+"position_embeddings", 1, side*side+1, h)
 	w := b.weight(p+"patch_embeddings.projection.weight", h, ch, patch, patch)
 	x := b.conv2d(pixels, w, b.weight(p+"patch_embeddings.projection.bias", h), side)
-	x = b.transpose(b.reshape(x, n, h, side*side), 1, 2)
+	x = b.inputRequiresGrad(b.transpose(b.reshape(x, n, h, side*side), 1, 2))
 	x = b.cat(1, b.expand(class, n, 1, h), x)
 	x = b.add(x, positions)
 	return b.dropout(x, s.Dropout.Embedding)
