@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -68,13 +69,34 @@ type Entry struct {
 	Phases         Phases   `json:"phases"`
 	BeforeBackward Size     `json:"before_backward"`
 	Static         Static   `json:"static"`
-	Breakdown      []Term   `json:"breakdown"`
 	Time           *Time    `json:"time,omitempty"`
 	Verdict        *Verdict `json:"verdict"`
 	// Need is absent without a budget.
 	Need *Need `json:"need,omitempty"`
 	// HostBytes are the most bytes in pinned host memory.
 	HostBytes unit.Bytes `json:"host_bytes,omitempty"`
+
+	price *Price
+}
+
+// MarshalJSON adds the breakdown of the peak, which few tables show and which costs a walk.
+func (en Entry) MarshalJSON() ([]byte, error) {
+	type entry Entry
+	return json.Marshal(struct {
+		entry
+		Breakdown []Term `json:"breakdown"`
+	}{entry(en), en.breakdown()})
+}
+
+// breakdown is the peak by category.
+func (en *Entry) breakdown() []Term {
+	var out []Term
+	for _, c := range memory.Categories {
+		if b := en.price.Owners().By(c); b != 0 {
+			out = append(out, Term{c, b})
+		}
+	}
+	return out
 }
 
 // Peak is the highest instant of the second step.
@@ -154,7 +176,7 @@ func (s *Study) Estimate(ctx context.Context, req Request) (*Estimation, error) 
 	e.choose(choose(e.Estimates))
 	e.Warnings = append(e.Warnings, e.strategyMistakes()...)
 	var err error
-	if v := e.Estimates[e.chosen].Verdict; v != nil && *v != Fits || logitsRule(prices[e.chosen].Peak) {
+	if v := e.Estimates[e.chosen].Verdict; v != nil && *v != Fits || logitsRule(prices[e.chosen].Owners()) {
 		if e.Hints, err = e.hints(ctx); err != nil {
 			return nil, err
 		}
@@ -248,14 +270,10 @@ func (e *Estimation) entry(p *Price) Entry {
 		Static:         Static{tl.Parameters, tl.Gradients, tl.Optimizer},
 		Time:           timeOf(tl, e.study.Tokens()),
 		HostBytes:      unit.Bytes(tl.Second.HostPeak),
+		price:          p,
 	}
 	if o := phase(tl, memory.Optimizer); o.TensorBytes > 0 {
 		en.Phases.Optimizer = &o
-	}
-	for _, c := range memory.Categories {
-		if b := p.Peak.By(c); b != 0 {
-			en.Breakdown = append(en.Breakdown, Term{c, b})
-		}
 	}
 	if e.budget.Device > 0 {
 		f := e.budget.Fit(en.Peak.TensorBytes)

@@ -91,7 +91,7 @@ func (e *Estimation) terms() Table {
 		Title:   fmt.Sprintf("the peak with %s: %s", en.Strategy, where(p.Timeline)),
 		Columns: []Column{{Name: "term"}, {Name: "bytes"}, {Name: "share"}},
 	}
-	for _, term := range en.Breakdown {
+	for _, term := range en.breakdown() {
 		t.Rows = append(t.Rows, Row{string(term.Category), term.Bytes, Percent(share(term.Bytes, en.Peak.TensorBytes))})
 	}
 	t.Rows = append(t.Rows, Row{"tensors at the peak", en.Peak.TensorBytes, Percent(100)})

@@ -61,7 +61,7 @@ func (e *Estimation) explain() (*Explanation, error) {
 		}
 		x.Assumptions = append(x.Assumptions, *a)
 	}
-	for _, o := range p.Peak.Owners[:min(maxOwners, len(p.Peak.Owners))] {
+	for _, o := range p.Owners().Owners[:min(maxOwners, len(p.Owners().Owners))] {
 		x.Alive = append(x.Alive, Owner{o.Category, opName(o.What), o.Block, o.Each, o.Count, o.Bytes()})
 	}
 	for _, it := range e.budget.Items(unit.Bytes(p.Timeline.Peak.Bytes)) {
@@ -90,7 +90,7 @@ func (e *Estimation) contribution(p *Price, text string) (*Assumption, error) {
 		return a, nil
 	}
 	at := func(basis string, c memory.Category) (*Assumption, error) {
-		b := p.Peak.By(c)
+		b := p.Owners().By(c)
 		a.Bytes, a.Basis = &b, basis
 		return a, nil
 	}
@@ -122,7 +122,7 @@ func (e *Estimation) remarks(p *Price) []string {
 	if k := s.Train.GradAccum; k > 1 {
 		say("memory follows the micro batch of %d, not the %d accumulated; gradients of %s stay between micro batches", s.B, s.B*k, tl.Gradients.Both())
 	}
-	if n := p.Peak.By(memory.WeightCasts); n > 0 {
+	if n := p.Owners().By(memory.WeightCasts); n > 0 {
 		say("autocast keeps %s of 16-bit weight copies beside the fp32 weights at the peak", n.Both())
 	}
 	if s.Attention == "eager" || s.Attention == "math" {
@@ -131,7 +131,7 @@ func (e *Estimation) remarks(p *Price) []string {
 	if s.Train.LoRA != nil && len(p.Plan.Nodes) > 0 {
 		say("frozen inputs and a reentrant checkpoint give no gradients: use_reentrant=False, or enable_input_require_grads()")
 	}
-	if slices.ContainsFunc(p.Peak.Owners, func(o memory.Owner) bool { return o.Category == memory.Recomputed }) && tl.Second.HostPeak > 0 {
+	if slices.ContainsFunc(p.Owners().Owners, func(o memory.Owner) bool { return o.Category == memory.Recomputed }) && tl.Second.HostPeak > 0 {
 		say("the peak is in recompute, which offload does not lower")
 	}
 	say("nvidia-smi shows the tensors and the reserve: allocator rounding and the CUDA context are not tensors")

@@ -127,7 +127,7 @@ func (s *Study) largestNamed(ctx context.Context, by Objective, name string, mos
 		if err != nil {
 			return best, err
 		}
-		p, err := study.simulate(Choice{Name: name, Plan: named})
+		p, err := study.Price(Choice{Name: name, Plan: named})
 		if err != nil {
 			return best, err
 		}

@@ -32,8 +32,8 @@ func (e *Estimation) mistakes() []string {
 		say("the budget of %s is more than any card has (%s: %s): is it the memory of several?", e.budget.Device.Both(), top.Name, top.TotalBytes.Both())
 	}
 	chosen := e.prices[e.chosen]
-	if logitsRule(chosen.Peak) {
-		n := chosen.Peak.By(memory.LogitsLoss)
+	if logitsRule(chosen.Owners()) {
+		n := chosen.Owners().By(memory.LogitsLoss)
 		say("logits and loss hold %s (%s) of the peak with %s: no checkpoint plan removes them, a fused or chunked loss does",
 			n.Both(), percent(share(n, unit.Bytes(chosen.Timeline.Peak.Bytes))), chosen.Name)
 	}
@@ -95,7 +95,7 @@ func oneGroup(p *plan.Plan, layers int) int {
 
 // held is what a peak's activations hold.
 func held(p *Price) unit.Bytes {
-	return p.Peak.By(memory.Saved) + p.Peak.By(memory.RegionInputs) + p.Peak.By(memory.Recomputed) + p.Peak.By(memory.ActGradients)
+	return p.Owners().By(memory.Saved) + p.Owners().By(memory.RegionInputs) + p.Owners().By(memory.Recomputed) + p.Owners().By(memory.ActGradients)
 }
 
 // share is part of whole in per cent.

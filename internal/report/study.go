@@ -41,8 +41,16 @@ type Study struct {
 type Price struct {
 	Choice
 	Timeline *memory.Timeline
-	// Peak says who holds the bytes of the peak.
-	Peak *memory.Breakdown
+
+	owners *memory.Breakdown
+}
+
+// Owners says who holds the bytes of the peak. It walks the schedule a second time, when it is first asked.
+func (p *Price) Owners() *memory.Breakdown {
+	if p.owners == nil {
+		p.owners = p.Timeline.Explain()
+	}
+	return p.owners
 }
 
 // NewStudy starts a study. The error is about the model: a class that is not modelled, or adapters in one that has none.
@@ -82,18 +90,8 @@ func (s *Study) program(strategy string) (*memory.Program, error) {
 	return p, nil
 }
 
-// Price simulates one choice and finds who holds the bytes of its peak.
+// Price simulates one choice.
 func (s *Study) Price(c Choice) (*Price, error) {
-	p, err := s.simulate(c)
-	if err != nil {
-		return nil, err
-	}
-	p.Peak = p.Timeline.Explain()
-	return p, nil
-}
-
-// simulate is Price without the owners of the peak.
-func (s *Study) simulate(c Choice) (*Price, error) {
 	strategy := "none"
 	if len(c.Plan.Nodes) > 0 {
 		strategy = "full"
@@ -115,12 +113,7 @@ func (s *Study) settle(c Choice, tl *memory.Timeline) (*Price, error) {
 	if s.Spec.Train.LoRA != nil && len(c.Plan.Nodes) == 0 {
 		return s.Price(c)
 	}
-	return explained(c, tl), nil
-}
-
-// explained is the price of a choice that was simulated.
-func explained(c Choice, tl *memory.Timeline) *Price {
-	return &Price{Choice: c, Timeline: tl, Peak: tl.Explain()}
+	return &Price{Choice: c, Timeline: tl}, nil
 }
 
 // Tokens is the number of tokens of one optimizer step: micro batch × sequence length × accumulation steps.
