@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"hash/fnv"
 	"math"
 	"slices"
 	"strings"
@@ -11,9 +12,12 @@ import (
 	"ckptplan/internal/model"
 )
 
-// Streams of the seed: dropout draws from stream 0, the storage with index i from stream 1+i.
-func (e *hostEngine) stream(st int) hostRandom {
-	return hostRandom{key: e.seed, stream: uint64(st) + 1}
+// stream is where a weight's or an input's values come from: the seed and its name, whatever else the graph has. Dropout
+// draws from stream 0.
+func (e *hostEngine) stream(name string) hostRandom {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return hostRandom{key: e.seed, stream: h.Sum64()}
 }
 
 // generator is where dropout draws from now.
@@ -28,7 +32,7 @@ func (e *hostEngine) initialise() {
 		}
 		b := e.alloc(s.Name, e.types[i], s.Bytes/e.types[i].Size())
 		e.static[i] = b
-		r := e.stream(i)
+		r := e.stream(s.Name)
 		switch {
 		case s.Role == model.Parameter:
 			e.initWeight(model.StorageID(i), b, r)
