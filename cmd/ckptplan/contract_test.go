@@ -233,6 +233,7 @@ func TestOptimizeJSON(t *testing.T) {
 		Plan          map[string]any  `json:"plan"`
 		Estimate      contractEntry   `json:"estimate"`
 		Alternatives  []contractEntry `json:"alternatives"`
+		Certificate   map[string]any  `json:"certificate"`
 	}
 	if err := json.Unmarshal([]byte(stdout), &found); err != nil {
 		t.Fatal(err)
@@ -249,6 +250,11 @@ func TestOptimizeJSON(t *testing.T) {
 		}
 	}
 
+	if found.Certificate["status"] == nil || !cmp.Equal(found.Certificate, found.Plan["certificate"]) {
+		t.Errorf("certificate %v, in the plan file %v", found.Certificate, found.Plan["certificate"])
+	}
+	checkKeys(t, stdout, "target", "shape", "restriction_price", "smallest_budget_bytes", "reason", "batches", "largest")
+
 	code, stdout, _ = ckptplan("optimize", "gpt2", "--budget", "2GB", "--format", "json")
 	var none map[string]any
 	if err := json.Unmarshal([]byte(stdout), &none); err != nil {
@@ -260,4 +266,46 @@ func TestOptimizeJSON(t *testing.T) {
 	if code != exitDoesNotFit || !ok || plan != nil || smallest <= 2e9 || reason == "" {
 		t.Errorf("without a plan: exit code %d, plan %v, smallest budget %v, reason %q", code, plan, smallest, reason)
 	}
+}
+
+// checkKeys reports keys of an object that should be absent.
+func checkKeys(t *testing.T, object string, absent ...string) {
+	t.Helper()
+	var raw map[string]any
+	if err := json.Unmarshal([]byte(object), &raw); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range absent {
+		if v, ok := raw[key]; ok {
+			t.Errorf("%s is %v", key, v)
+		}
+	}
+}
+
+// TestOptimizeJSONForTarget: the price of a restriction is the share by which the step is longer, from the two
+// entries' own times.
+func TestOptimizeJSONForTarget(t *testing.T) {
+	code, stdout, stderr := ckptplan("optimize", "gpt2", "--budget", "10GB", "--target", "hf_layers", "--format", "json")
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit code %d, stderr %s", code, stderr)
+	}
+	var found struct {
+		Target       string          `json:"target"`
+		Shape        string          `json:"shape"`
+		Price        *float64        `json:"restriction_price"`
+		Estimate     contractEntry   `json:"estimate"`
+		Alternatives []contractEntry `json:"alternatives"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &found); err != nil {
+		t.Fatal(err)
+	}
+	free := found.Alternatives[0]
+	if found.Target != "hf-layers" || found.Shape == "" || found.Price == nil || *free.Strategy != "unrestricted" {
+		t.Fatalf("target %q, shape %q, price %v, first alternative %q", found.Target, found.Shape, found.Price, *free.Strategy)
+	}
+	want := float64(*found.Estimate.Time.Step)/float64(*free.Time.Step) - 1
+	if d := *found.Price - want; d < -1e-9 || d > 1e-9 { // rounding of float64
+		t.Errorf("price %g, want %g", *found.Price, want)
+	}
+	checkKeys(t, stdout, "certificate", "solution")
 }

@@ -44,6 +44,8 @@ YAML spec or a Hugging Face config.json; without one, ` + defaultPreset + ` is p
   ckptplan optimize --budget 24GB --target torchtune
   ckptplan optimize --frontier --plot frontier.svg
 
+The plan file holds a certificate that says why no plan of the class is faster: ckptplan show plan.yaml --check.
+
 With --target the plan is one that the trainer's own knobs can run, and the price of that restriction is printed:
 ` + targetHelp() + `
 

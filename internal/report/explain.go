@@ -54,6 +54,11 @@ type ReserveItem struct {
 func (e *Estimation) explain() (*Explanation, error) {
 	p := e.prices[e.chosen]
 	x := &Explanation{Strategy: p.Name, Remarks: e.remarks(p)}
+	longer, err := e.longer(p)
+	if err != nil {
+		return nil, err
+	}
+	x.Remarks = append(x.Remarks, longer...)
 	for _, text := range e.Assumptions {
 		a, err := e.contribution(p, text)
 		if err != nil {
@@ -117,7 +122,9 @@ func (e *Estimation) remarks(p *Price) []string {
 		states.Both(), max(0, unit.Bytes(tl.Peak.Bytes)-states).Both())
 	if n := unit.Bytes(tl.First.Peak[memory.Forward].Bytes); tl.Optimizer > 0 {
 		first := max(n, unit.Bytes(tl.First.Peak[memory.Backward].Bytes), unit.Bytes(tl.First.Peak[memory.Optimizer].Bytes))
-		say("the first step peaks at %s, later ones at %s, since optimizer state exists from then on", first.Both(), unit.Bytes(tl.Peak.Bytes).Both())
+		if first < unit.Bytes(tl.Peak.Bytes) {
+			say("the first step peaks at %s, later ones at %s, since optimizer state exists from then on", first.Both(), unit.Bytes(tl.Peak.Bytes).Both())
+		}
 	}
 	if k := s.Train.GradAccum; k > 1 {
 		say("memory follows the micro batch of %d, not the %d accumulated; gradients of %s stay between micro batches", s.B, s.B*k, tl.Gradients.Both())
@@ -134,9 +141,50 @@ func (e *Estimation) remarks(p *Price) []string {
 	if slices.ContainsFunc(p.Owners().Owners, func(o memory.Owner) bool { return o.Category == memory.Recomputed }) && tl.Second.HostPeak > 0 {
 		say("the peak is in recompute, which offload does not lower")
 	}
+	if s.Train.LoRA != nil {
+		if n := upcast(tl.Graph()); n > 0 {
+			say("the frozen weights are counted as loaded: preparation for k-bit training holds embedding and head in fp32, %s more", n.Both())
+		}
+	}
+	if len(p.Plan.Nodes) > 0 {
+		say("use_cache is counted as off, as Hugging Face sets it with checkpointing")
+	} else {
+		say("use_cache is counted as off: a Hugging Face config has it on, set it to False for training")
+	}
+	say("the peak is that of eager mode: torch.compile fuses, and recomputes by its own plan; verify it with compilation on")
 	say("nvidia-smi shows the tensors and the reserve: allocator rounding and the CUDA context are not tensors")
 	say("GB are 10⁹ bytes, GiB 2³⁰: a card sold as %s has %s for PyTorch", e.budget.Sheet.SoldAs.Decimal(), e.budget.Sheet.TotalBytes.Both())
 	return out
+}
+
+// longer says what a sequence of twice the length would need: data has longer samples than its nominal length, and
+// packing fills it. There is nothing to say where the model has no positions for it.
+func (e *Estimation) longer(p *Price) ([]string, error) {
+	s := e.study.Spec
+	if s.Image != nil || s.Positions == "learned" && 2*s.S > s.MaxS || s.DecoderL > 0 {
+		return nil, nil
+	}
+	study, err := e.study.sized(MaxSeq, 2*s.S)
+	if err != nil {
+		return nil, err
+	}
+	twice, err := study.Price(p.Choice)
+	if err != nil {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("sequence length %d is that of the longest sample, or of what packing makes: one of %d peaks at %s",
+		s.S, 2*s.S, unit.Bytes(twice.Timeline.Peak.Bytes).Both())}, nil
+}
+
+// upcast is what 16-bit embedding and head weights take more in fp32.
+func upcast(g *model.Graph) unit.Bytes {
+	var n unit.Bytes
+	for _, p := range g.Params {
+		if p.Bytes == 2*p.Count && !p.Trained && slices.ContainsFunc([]string{"embed", "wte", "wpe", "lm_head"}, func(part string) bool { return strings.Contains(p.Name, part) }) {
+			n += unit.Bytes(2 * p.Count)
+		}
+	}
+	return n
 }
 
 // document is the explanation as tables.

@@ -16,6 +16,7 @@ import (
 const (
 	manySequences = 256     // a micro batch
 	manyTokens    = 1 << 20 // micro batch × sequence length
+	manyInputs    = 3       // checkpoint inputs, as 1/n of the peak
 )
 
 // mistakes are the sentences about settings that often surprise, as far as they apply.
@@ -26,16 +27,24 @@ func (e *Estimation) mistakes() []string {
 	if n := int64(s.B) * int64(s.S); s.B > manySequences || n > manyTokens {
 		say("micro batch %d × %d tokens is %s tokens on one device: if %d is the global batch, give the micro batch and --grad-accum", s.B, s.S, grouped(n), s.B)
 	}
-	if total := e.budget.Sheet.TotalBytes; !e.GPU.Assumed && e.budget.Device > total {
-		say("PyTorch sees %s on a %s, less than the budget of %s", total.Both(), e.GPU.Name, e.budget.Device.Both())
-	} else if top := largestCard(); e.GPU.Assumed && e.budget.Device > top.TotalBytes {
-		say("the budget of %s is more than any card has (%s: %s): is it the memory of several?", e.budget.Device.Both(), top.Name, top.TotalBytes.Both())
+	if total := e.budget.Sheet.TotalBytes; e.budget.Device > total { // else no sheet but this one is read
+		top := largestCard()
+		switch {
+		case !e.GPU.Assumed:
+			say("PyTorch sees %s on a %s, less than the budget of %s", total.Both(), e.GPU.Name, e.budget.Device.Both())
+		case e.budget.Device > top.TotalBytes:
+			say("the budget of %s is more than any card has (%s: %s): is it the memory of several?", e.budget.Device.Both(), top.Name, top.TotalBytes.Both())
+		}
 	}
 	chosen := e.prices[e.chosen]
 	if logitsRule(chosen.Owners()) {
 		n := chosen.Owners().By(memory.LogitsLoss)
 		say("logits and loss hold %s (%s) of the peak with %s: no checkpoint plan removes them, a fused or chunked loss does",
 			n.Both(), percent(share(n, unit.Bytes(chosen.Timeline.Peak.Bytes))), chosen.Name)
+	}
+	if n, peak := chosen.Owners().By(memory.RegionInputs), unit.Bytes(chosen.Timeline.Peak.Bytes); n*manyInputs > peak {
+		say("the inputs of %d checkpoints hold %s (%s) of the peak with %s: checkpoints over several layers (segments-K, sqrt) keep fewer",
+			checkpoints(chosen.Plan.Nodes), n.Both(), percent(share(n, peak)), chosen.Name)
 	}
 	if s.Train.LoRA != nil {
 		say("LoRA saves gradients and optimizer state, not activations: %s of them are kept with %s", held(chosen).Both(), chosen.Name)
@@ -91,6 +100,21 @@ func oneGroup(p *plan.Plan, layers int) int {
 		}
 	}
 	return 0
+}
+
+// checkpoints is the number of regions that keep their inputs from forward to backward.
+func checkpoints(nodes []plan.Node) int {
+	count := 0
+	for i := range nodes {
+		n := &nodes[i]
+		switch {
+		case n.Segment:
+			count++
+		case n.Option != nil:
+			count += len(n.Option.Regions) * (n.Last - n.First + 1)
+		}
+	}
+	return count
 }
 
 // held is what a peak's activations hold.

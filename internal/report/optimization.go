@@ -21,7 +21,7 @@ type Optimization struct {
 	GPU               Card          `json:"gpu"`
 	Assumptions       []string      `json:"assumptions"`
 	Warnings          []string      `json:"warnings,omitempty"`
-	BudgetBytes       unit.Bytes    `json:"budget_bytes"`
+	BudgetBytes       unit.Bytes    `json:"budget_bytes,omitempty"`
 	TensorBudgetBytes unit.Bytes    `json:"tensor_budget_bytes,omitempty"`
 	Reserve           []ReserveItem `json:"reserve,omitempty"`
 	Plan              *plan.File    `json:"plan"`
@@ -130,21 +130,28 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 	case err != nil:
 		return nil, err
 	}
-	o, err := s.optimization(req, res)
-	if err != nil || req.Objective == Memory {
-		return o, err
+	if req.Objective == Memory {
+		return s.optimization(req, res)
 	}
-	return o, o.certify(program, r, res)
+	return s.certified(req, r, res)
 }
 
-// certify puts the certificate of a plan in the result and in the plan's file.
-func (o *Optimization) certify(p *memory.Program, r strategy.Request, res *strategy.Result) error {
-	c, err := strategy.Certify(p, r, res)
+// certified is a plan that was found to be the fastest, with its certificate.
+func (s *Study) certified(req OptimizeRequest, r strategy.Request, res *strategy.Result) (*Optimization, error) {
+	o, err := s.optimization(req, res)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	program, err := s.Program()
+	if err != nil {
+		return nil, err
+	}
+	c, err := strategy.Certify(program, r, res)
+	if err != nil {
+		return nil, err
 	}
 	o.Certificate, o.Plan.Certificate = c, c
-	return nil
+	return o, nil
 }
 
 // optimization is a plan that was found. others are set beside it, before the named strategies.
