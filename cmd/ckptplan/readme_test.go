@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -42,8 +43,9 @@ func examples(src []byte) []example {
 	return out
 }
 
-// elide cuts got to the lines that want shows: a line "..." stands for any lines.
-func elide(want, got []string) []string {
+// elide cuts got to the lines that want shows: a line "..." stands for any lines, up to one that is the same as the
+// next.
+func elide(want, got []string, same func(want, got string) bool) []string {
 	var out []string
 	for i := 0; i < len(want); i++ {
 		if want[i] != "..." {
@@ -54,16 +56,29 @@ func elide(want, got []string) []string {
 			continue
 		}
 		out = append(out, "...")
-		for len(got) > 0 && (i+1 == len(want) || got[0] != want[i+1]) {
+		for len(got) > 0 && (i+1 == len(want) || !same(want[i+1], got[0])) {
 			got = got[1:]
 		}
 	}
 	return append(out, got...)
 }
 
+func equal(want, got string) bool { return want == got }
+
+// alike tells lines that differ in numbers alone, as far as an update of a document goes.
+func alike(want, got string) bool {
+	return want != "" && strings.Fields(want)[0] == strings.Fields(got + " .")[0]
+}
+
+var update = flag.Bool("update", false, "write what the examples of README.md print into it")
+
 // TestReadme runs the examples of README.md in their order in one folder and compares what they print.
 func TestReadme(t *testing.T) {
-	src, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	file, err := filepath.Abs(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := os.ReadFile(file)
 	if os.IsNotExist(err) {
 		t.Skip("no README.md")
 	}
@@ -71,14 +86,28 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
+	lines := strings.Split(string(src), "\n")
+	var updated []string
+	done := 0 // lines of src that updated stands for
 	for _, e := range examples(src) {
 		_, stdout, stderr := ckptplan(strings.Fields(e.command)...)
 		got := strings.Split(strings.TrimRight(stdout+stderr, "\n"), "\n")
 		for len(e.want) > 0 && e.want[len(e.want)-1] == "" {
 			e.want = e.want[:len(e.want)-1]
 		}
-		if d := cmp.Diff(e.want, elide(e.want, got)); d != "" {
+		if *update {
+			updated = append(append(updated, lines[done:e.line]...), elide(e.want, got, alike)...)
+			done = e.line + len(e.want)
+			continue
+		}
+		if d := cmp.Diff(e.want, elide(e.want, got, equal)); d != "" {
 			t.Errorf("README.md:%d: ckptplan %s:\n%s", e.line, e.command, d)
+		}
+	}
+	if *update {
+		updated = append(updated, lines[done:]...)
+		if err := os.WriteFile(file, []byte(strings.Join(updated, "\n")), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -86,12 +115,12 @@ func TestReadme(t *testing.T) {
 func TestElide(t *testing.T) {
 	got := []string{"a", "b", "c", "d"}
 	for _, want := range [][]string{{"a", "b", "c", "d"}, {"a", "...", "d"}, {"...", "c", "d"}, {"a", "..."}, {"..."}} {
-		if d := cmp.Diff(want, elide(want, got)); d != "" {
+		if d := cmp.Diff(want, elide(want, got, equal)); d != "" {
 			t.Errorf("%v: %s", want, d)
 		}
 	}
 	for _, want := range [][]string{{"a"}, {"a", "...", "x"}, {"b", "..."}} {
-		if cmp.Equal(want, elide(want, got)) {
+		if cmp.Equal(want, elide(want, got, equal)) {
 			t.Errorf("%v must differ", want)
 		}
 	}

@@ -53,7 +53,7 @@ func (s *Study) targetInfeasible(ctx context.Context, p *memory.Program, r strat
 
 // targetFact is the target in one line, with what it costs.
 func (o *Optimization) targetFact() Fact {
-	return Fact{"target", fmt.Sprintf("%s (%s): %s; %s", o.target.Name, o.target.Title, o.Shape, restrictionWords(*o.RestrictionPrice))}
+	return Fact{"target", fmt.Sprintf("%s: %s; %s", o.target.Title, o.Shape, restrictionWords(*o.RestrictionPrice))}
 }
 
 // restrictionWords is the price of a restriction: "+3.2 % step time against the unrestricted plan".
