@@ -40,7 +40,7 @@ func worst(c *measured, tl *Timeline) deviation {
 }
 
 // TestAccuracy lists the worst ten of all measured training steps (`make accuracy`), and holds what the simulator
-// promises: every number within 0.5 % of the measured one, 95 of 100 cases within 0.05 %.
+// promises: every number within 0.5 % of the measured one, 99 of 100 cases within 0.05 %.
 func TestAccuracy(t *testing.T) {
 	var files []string
 	for _, f := range []string{"../../testdata/ground-truth/cases.json", "../../testdata/ground-truth/extra-cases.json"} {
@@ -80,7 +80,7 @@ func TestAccuracy(t *testing.T) {
 	for _, d := range all[:min(10, len(all))] {
 		t.Logf("%+8.4f %%  %-16s %14d, measured %14d  %s", d.share(), d.what, d.got, d.want, d.id)
 	}
-	if within*100 < len(all)*95 {
+	if within*100 < len(all)*99 {
 		t.Errorf("only %d of %d cases are within 0.05 %%", within, len(all))
 	}
 }

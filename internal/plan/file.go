@@ -107,7 +107,7 @@ func Write(w io.Writer, f *File) error {
 			Certificate *yaml.Node `yaml:"certificate"`
 		}{c})
 	}
-	part("\n# The model and the training step that the plan was made for; estimate reads this section as a file, too.\n", f.Spec != nil, &struct {
+	part("\n# The model and the training step that the plan was made for; copied into a file of its own, it is a spec.\n", f.Spec != nil, &struct {
 		Spec *model.Spec `yaml:"spec"`
 	}{f.Spec})
 	if err != nil {
