@@ -81,6 +81,7 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	if err := o.check(g); err != nil {
 		return err
 	}
+	o.class, o.objective = hyphened(o.class), hyphened(o.objective)
 	card, err := o.card()
 	if err != nil {
 		return err
@@ -205,7 +206,7 @@ func (o *optimizeOptions) checkSearch(cmd *cobra.Command, device unit.Bytes) err
 	case !slices.Contains(report.Objectives, objective):
 		return usagef("--objective %q is not one of %s", o.objective, objectiveNames())
 	case device == 0 && objective != report.Memory && !o.frontier:
-		return usagef("optimize needs --budget, such as 24GB, or --gpu")
+		return usagef("optimize needs --budget, such as 24GB, or --gpu; without a budget there are --frontier and --objective memory")
 	case o.target != "" && objective != report.Fastest:
 		return usagef("--target is for --objective time")
 	case o.global < 0:
@@ -229,6 +230,9 @@ func objectiveNames() string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// hyphened is a name of a value as it is listed: max_batch is max-batch.
+func hyphened(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
 
 // targetHelp lists the trainers, wrapped for the help.
 func targetHelp() string {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -72,6 +74,10 @@ func writeWhole(file string, content []byte) (err error) {
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
 	if err != nil {
+		var place *fs.PathError // of the temporary name
+		if errors.As(err, &place) {
+			err = place.Err
+		}
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	defer func() {

@@ -185,10 +185,23 @@ func (e *Estimation) rows() Table {
 
 func entryRows(entries []Entry) Table {
 	t := Table{Columns: []Column{
-		{Name: "strategy"}, {Name: "verdict"}, {Name: "peak_tensor_bytes"}, {Name: "peak_phase"}, {Name: "peak_block"}, {Name: "peak_op"},
-		{Name: "forward_tensor_bytes"}, {Name: "before_backward_tensor_bytes"}, {Name: "backward_tensor_bytes"}, {Name: "optimizer_tensor_bytes"},
-		{Name: "parameter_bytes"}, {Name: "gradient_bytes"}, {Name: "optimizer_bytes"},
-		{Name: "need_bytes"}, {Name: "step_ns"}, {Name: "tokens_per_second"}, {Name: "recompute_overhead"},
+		{Name: "strategy"},
+		{Name: "verdict"},
+		{Name: "peak_tensor_bytes"},
+		{Name: "peak_phase"},
+		{Name: "peak_block"},
+		{Name: "peak_op"},
+		{Name: "forward_tensor_bytes"},
+		{Name: "before_backward_tensor_bytes"},
+		{Name: "backward_tensor_bytes"},
+		{Name: "optimizer_tensor_bytes"},
+		{Name: "parameter_bytes"},
+		{Name: "gradient_bytes"},
+		{Name: "optimizer_bytes"},
+		{Name: "need_bytes"},
+		{Name: "step_ns"},
+		{Name: "tokens_per_second"},
+		{Name: "recompute_overhead"},
 	}}
 	for i := range entries {
 		en := &entries[i]

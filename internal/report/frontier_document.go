@@ -42,6 +42,8 @@ func (f *Frontier) headline() Headline {
 			first.PeakBytes.Both(), f.TensorBudget.Both(), f.BudgetBytes.Decimal())}
 	case f.AtBudget != nil:
 		return Headline{"FRONTIER", Good, fmt.Sprintf("%s extra compute within %s; 1 GB more buys %s", percent(100*f.AtBudget.RecomputeOverhead), f.BudgetBytes.Decimal(), f.bought())}
+	case len(f.Points) == 1 && f.LossBytes > 0:
+		return Headline{"FRONTIER", Doubtful, "sizes were rounded so much that one point is left: give a smaller --quantum"}
 	case len(f.Points) == 1:
 		return Headline{"FRONTIER", Neutral, fmt.Sprintf("no checkpointing lowers the peak of %s", first.PeakBytes.Both())}
 	}
@@ -87,8 +89,11 @@ func thinned(points []FrontierPoint, marked *FrontierPoint) []FrontierPoint {
 // table lists points, the one at the budget marked.
 func (f *Frontier) table(points []FrontierPoint, title string) Table {
 	t := Table{Title: title, Columns: []Column{
-		{Name: "peak", Key: "peak_tensor_bytes"}, {Name: "extra time", Key: "extra_ns"}, {Name: "step", Key: "step_ns"},
-		{Name: "extra compute", Key: "recompute_overhead"}, {Name: "tokens/s", Key: "tokens_per_second"},
+		{Name: "peak", Key: "peak_tensor_bytes"},
+		{Name: "extra time", Key: "extra_ns"},
+		{Name: "step", Key: "step_ns"},
+		{Name: "extra compute", Key: "recompute_overhead"},
+		{Name: "tokens/s", Key: "tokens_per_second"},
 	}}
 	marks := title != "" && f.AtBudget != nil
 	if marks {
@@ -99,8 +104,7 @@ func (f *Frontier) table(points []FrontierPoint, title string) Table {
 		r := Row{p.PeakBytes, unit.Duration(p.ExtraNanoseconds), unit.Duration(p.StepNanoseconds), Percent(100 * p.RecomputeOverhead), Rate(p.TokensPerSecond)}
 		if marks {
 			mark := ""
-			switch *p {
-			case *f.AtBudget:
+			if *p == *f.AtBudget {
 				mark = "the budget"
 			}
 			r = append(r, mark)

@@ -27,8 +27,18 @@ func Models() (*Document, error) {
 	}
 	var list []preset
 	t := Table{Columns: []Column{
-		{Name: "model"}, {Name: "parameters"}, {Name: "arch"}, {Name: "layers", Key: "L"}, {Name: "hidden", Key: "H"}, {Name: "heads"}, {Name: "kv heads", Key: "kv_heads"},
-		{Name: "ffn"}, {Name: "vocab"}, {Name: "seq", Key: "S"}, {Name: "batch", Key: "B"}, {Name: "description"},
+		{Name: "model"},
+		{Name: "parameters"},
+		{Name: "arch"},
+		{Name: "layers", Key: "L"},
+		{Name: "hidden", Key: "H"},
+		{Name: "heads"},
+		{Name: "kv heads", Key: "kv_heads"},
+		{Name: "ffn"},
+		{Name: "vocab"},
+		{Name: "seq", Key: "S"},
+		{Name: "batch", Key: "B"},
+		{Name: "description"},
 	}}
 	for _, p := range model.Presets() {
 		s, err := model.LoadPreset(p.Name)
@@ -79,9 +89,15 @@ func GPUs(sheets []*gpu.Sheet, devices []gpu.Device, err error) *Document {
 	}{FormatVersion: formatVersion, Devices: []device{}}
 
 	t := Table{Columns: []Column{
-		{Name: "gpu"}, {Name: "sold as (GB)", Key: "sold_as_bytes"}, {Name: "PyTorch sees", Key: "total_bytes"}, {Name: "bf16 (TFLOP/s)", Key: "bf16_flops"},
-		{Name: "fp32 (TFLOP/s)", Key: "fp32_flops"}, {Name: "memory (GB/s)", Key: "bandwidth_bytes_per_second"}, {Name: "host link (GB/s)", Key: "host_link_bytes_per_second"},
-		{Name: "sm"}, {Name: "SMs"},
+		{Name: "gpu"},
+		{Name: "sold as (GB)", Key: "sold_as_bytes"},
+		{Name: "PyTorch sees", Key: "total_bytes"},
+		{Name: "bf16 (TFLOP/s)", Key: "bf16_flops"},
+		{Name: "fp32 (TFLOP/s)", Key: "fp32_flops"},
+		{Name: "memory (GB/s)", Key: "bandwidth_bytes_per_second"},
+		{Name: "host link (GB/s)", Key: "host_link_bytes_per_second"},
+		{Name: "sm"},
+		{Name: "SMs"},
 	}}
 	for _, s := range sheets {
 		data.GPUs = append(data.GPUs, sheet{
@@ -92,8 +108,13 @@ func GPUs(sheets []*gpu.Sheet, devices []gpu.Device, err error) *Document {
 			bf16 = Scaled{s.Peaks.BF16, 1e12}
 		}
 		t.Rows = append(t.Rows, Row{
-			s.Name, Scaled{int64(s.SoldAs), 1e9}, s.TotalBytes, bf16, Scaled{s.Peaks.FP32, 1e12},
-			Scaled{s.Bandwidth, 1e9}, Scaled{s.HostLink, 1e9}, s.ComputeCapability.String(), Count(s.SMs),
+			s.Name,
+			Scaled{int64(s.SoldAs), 1e9},
+			s.TotalBytes, bf16,
+			Scaled{s.Peaks.FP32, 1e12},
+			Scaled{s.Bandwidth, 1e9},
+			Scaled{s.HostLink, 1e9},
+			s.ComputeCapability.String(), Count(s.SMs),
 		})
 	}
 	found := Table{Title: "devices of this machine"}
