@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ckptplan/internal/certificate"
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
@@ -23,6 +24,7 @@ const (
 	exitUsage       = 2   // unknown command, flag, preset, strategy or GPU, or a bad value
 	exitInput       = 3   // an input file is not valid, or a plan was made for another model
 	exitDoesNotFit  = 4   // no strategy, no plan; the result is on stdout
+	exitDiffers     = 5   // a claim of a certificate is wrong; the result is on stdout
 	exitInterrupted = 130 // Ctrl-C
 )
 
@@ -56,6 +58,8 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case is[*doesNotFit](err), is[*strategy.NoPlanError](err):
 		return exitDoesNotFit
+	case is[*certificate.FailedError](err):
+		return exitDiffers
 	case is[*inputError](err), is[model.Diagnostics](err), is[*plan.MismatchError](err), unfitPlanFile(err):
 		return exitInput
 	case is[*usageError](err), is[*model.UnknownPresetError](err), is[*gpu.UnknownError](err), is[*gpu.AmbiguousError](err),

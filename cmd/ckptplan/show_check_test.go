@@ -91,6 +91,8 @@ func TestCertificatesHold(t *testing.T) {
 		{"gpt2 amp", "gpt2", func(s *model.Spec) { s.Precision = model.AmpBF; s.B = 4 }},
 		{"gpt2 accumulated", "gpt2", func(s *model.Spec) { s.Train.GradAccum = 4 }},
 		{"gpt-1.3b", "gpt-1.3b", nil},
+		{"masks while forward binds", "gpt2-medium", func(s *model.Spec) { s.Attention = "eager"; s.Precision = model.AmpBF; s.S, s.B = 512, 4 }},
+		{"embedding output while forward binds", "bert-large", func(s *model.Spec) { s.Precision = model.AmpBF; s.S, s.B = 512, 4 }},
 		{"llama-3.2-1b", "llama-3.2-1b", nil},
 		{"llama-3.2-1b amp", "llama-3.2-1b", func(s *model.Spec) { s.Precision = model.AmpBF }},
 		{"llama-3-8b lora", "llama-3-8b", func(s *model.Spec) { s.Train.LoRA, s.Train.Finetune = lora, "lora" }},

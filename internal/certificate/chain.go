@@ -17,6 +17,8 @@ type chain struct {
 	menu                       [][]price // by layer, by option
 	headFwd, headBwd, headGrad int64
 	shared                     []int64 // bytes by shared tensor
+	// slack is the most that forward rows count too much: tensors from before the layers, to the end of forward.
+	slack int64
 }
 
 func (c *chain) room() int64 { return c.budget - c.base }

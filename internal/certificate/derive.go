@@ -34,6 +34,9 @@ import (
 // One that only the first layer holds is its input and stays in its save; one that the blocks before the layers hold is
 // part of Y.
 //
+// In forward such a tensor is let go of after the last layer that reads it, unless some layer holds it, whichever. Rows
+// cannot say that; they count it to the end of forward, which is at most its bytes too much.
+//
 // The head's rows are those of the blocks behind the layers, above what the layers keep; the floor is the highest of the
 // peaks of the blocks before the layers and of the optimizer step.
 func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [][][]bool) (*chain, [][][]bool, error) {
@@ -87,7 +90,7 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 			c.outside(tl, blocks, first, behind)
 		}
 	}
-	patterns, always := c.share(g, holders, listed)
+	patterns, always := c.share(g, behind, holders, listed)
 	c.lift(x, y+always)
 	return c, patterns, nil
 }
@@ -125,10 +128,11 @@ func (c *chain) lift(x, y int64) {
 
 // share takes shared tensors out of the layers' saves and returns who holds each, by layer and option, and the bytes
 // that all options hold at all layers.
-func (c *chain) share(g *model.Graph, holders map[model.StorageID][][]bool, listed [][][]bool) (patterns [][][]bool, always int64) {
+func (c *chain) share(g *model.Graph, behind int, holders map[model.StorageID][][]bool, listed [][][]bool) (patterns [][][]bool, always int64) {
 	same := func(a, b [][]bool) bool { return slices.EqualFunc(a, b, slices.Equal[[]bool]) }
 	for _, st := range slices.Sorted(maps.Keys(holders)) {
 		h, bytes := holders[st], g.Storages[st].Bytes
+		c.keepForward(g, behind, st, h)
 		all, onlyFirst := true, true
 		for i := range h {
 			all = all && !slices.Contains(h[i], false)
@@ -165,6 +169,31 @@ func (c *chain) share(g *model.Graph, holders map[model.StorageID][][]bool, list
 	}
 	c.headBwd += always // outside took it off with what option 0 keeps
 	return patterns, always
+}
+
+// keepForward counts a tensor from before the layers to the end of forward in the rows of options that do not hold it.
+func (c *chain) keepForward(g *model.Graph, behind int, st model.StorageID, h [][]bool) {
+	drop, bytes := g.Storages[st].Drop, g.Storages[st].Bytes
+	if drop < 0 || int(drop) >= len(g.Ops) {
+		return
+	}
+	last := int(g.Ops[drop].Block) - behind + len(c.menu) // the layer in which the forward pass lets go of it
+	if last >= len(c.menu) {
+		if !slices.ContainsFunc(h, func(ks []bool) bool { return ks[0] }) {
+			c.headFwd += bytes
+		}
+		c.slack += bytes
+		return
+	}
+	if last <= 0 {
+		return
+	}
+	for k := range c.menu[last] {
+		if !slices.ContainsFunc(h, func(ks []bool) bool { return ks[k] }) {
+			c.menu[last][k].saveFwd += bytes
+		}
+	}
+	c.slack += bytes
 }
 
 // release takes bytes that are not a layer's own out of what it keeps.

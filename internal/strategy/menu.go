@@ -16,6 +16,8 @@ type pricing struct {
 	blocks  [][]memory.BlockProfile // by option, by block of the priced chain
 	shared  []shared
 	always  int64 // bytes from before the layers that every option keeps
+	// freedByHead is what the head lets go of in forward if every layer is kept, and some option would keep.
+	freedByHead int64
 	// keep is the whole graph with every layer kept: what the rows of embedding and head are read from.
 	keep *memory.Timeline
 	ref  []memory.BlockProfile
@@ -48,8 +50,15 @@ func price(p *memory.Program, sheet *gpu.Sheet, more ...plan.Option) (*pricing, 
 	if pr.keep, pr.ref, err = profileAll(p, plan.Keep, sheet); err != nil {
 		return nil, err
 	}
-	if pr.shared, pr.always, err = sharedBy(q, pr.options); err != nil {
+	var freed [][]int64
+	if pr.shared, pr.always, freed, err = sharedBy(q, pr.options); err != nil {
 		return nil, err
+	}
+	pr.freedByHead = freed[q.Graph.Layers][0]
+	for l := range q.Graph.Layers {
+		for k, n := range freed[l] { // counted to the end of forward, whoever keeps it
+			pr.blocks[k][pr.first+l].ForwardAfter += n
+		}
 	}
 	for i := range p.Graph.Layers {
 		pr.held += pr.keeps(0, i) // option 0 is keep
@@ -136,6 +145,7 @@ func (pr *pricing) problem(g *model.Graph) *Problem {
 		head.Backward = max(head.Backward, b.BackwardPeak-p.Base-pr.held)
 		p.HeadGrad += b.Grad
 	}
+	head.Forward += pr.freedByHead
 	p.Head = []Choice{head}
 	p.Floor = pr.floor(g)
 	return p

@@ -117,17 +117,14 @@ func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		}
 		res.Named = append(res.Named, a)
 	}
-	flat, err := pr.solveWithin(ctx, prob, int64(req.HostMemory))
+	flat, tl, err := pr.judged(ctx, p, prob, req)
 	var inf *InfeasibleError
 	if err != nil && !errors.As(err, &inf) {
 		return nil, err
 	}
 	if flat != nil && req.Class != "nested" {
-		res.Class, res.Solution, res.Plan = "flat", flat, planOf(pr.options, flat.Choice)
-		if res.Timeline, err = memory.Judge(p, res.Plan, req.Sheet); err != nil {
-			return nil, err
-		}
-		if req.Class == "flat" || extra(res.Timeline) < nestedGain {
+		res.Class, res.Solution, res.Plan, res.Timeline = "flat", flat, planOf(pr.options, flat.Choice), tl
+		if req.Class == "flat" || extra(tl) < nestedGain {
 			return res, nil
 		}
 	}
@@ -140,6 +137,30 @@ func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		return nil, noPlan(ctx, p, pr, prob, req, res, inf)
 	}
 	return res, nil
+}
+
+// judged solves the flat problem and simulates its answer. The simulator has the last word: if it finds a plan above
+// the budget, the problem is solved again for as much less, and what is then found is only feasible.
+func (pr *pricing) judged(ctx context.Context, p *memory.Program, prob *Problem, req Request) (*Solution, *memory.Timeline, error) {
+	q := *prob
+	for {
+		sol, err := pr.solveWithin(ctx, &q, int64(req.HostMemory))
+		if err != nil {
+			return nil, nil, err
+		}
+		tl, err := memory.Judge(p, planOf(pr.options, sol.Choice), req.Sheet)
+		if err != nil {
+			return nil, nil, err
+		}
+		over := tl.Peak.Bytes - prob.Budget
+		if over <= 0 {
+			if q.Budget < prob.Budget {
+				sol.Status, sol.Closed = Feasible, "stopped"
+			}
+			return sol, tl, nil
+		}
+		q.Budget -= over
+	}
 }
 
 // nestedGain is the least share of the step's time for which auto takes a nested plan.

@@ -19,8 +19,10 @@ type shared struct {
 }
 
 // sharedBy compares what the options keep of storages from before the layers. always is the bytes that every option
-// keeps at every layer (cos and sin): they belong to the base; what only the first layer keeps is its own input.
-func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always int64, err error) {
+// keeps at every layer (cos and sin): they belong to the base; what only the first layer keeps is its own input. freed,
+// by layer and option, is what the forward pass lets go of after that layer if all layers take that option, since none
+// keeps it: with another choice an earlier layer may keep it.
+func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always int64, freed [][]int64, err error) {
 	g := p.Graph
 	first, _ := layerBlocks(g)
 	begin := g.Blocks[first].First
@@ -30,7 +32,7 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always in
 		o := options[k]
 		s, err := memory.Lower(p, &plan.Plan{Nodes: []plan.Node{{First: 0, Last: g.Layers - 1, Option: &o}}})
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, nil, err
 		}
 		before := s.Keeps(0, begin) // kept by the embedding itself, longer than by any layer
 		for l := range g.Layers {
@@ -53,8 +55,17 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always in
 		}
 	}
 	slices.Sort(order)
+	freed = make([][]int64, g.Layers+1)
+	for l := range freed {
+		freed[l] = make([]int64, len(options))
+	}
 	for _, st := range order {
 		sh := found[st]
+		for k := range options {
+			if l := droppedIn(g, st); l > 0 && sh.released(k) < 0 {
+				freed[l][k] += sh.bytes
+			}
+		}
 		all, later := true, false
 		for l := range sh.holds {
 			all = all && !slices.Contains(sh.holds[l], false)
@@ -73,7 +84,21 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always in
 			out = append(out, *sh)
 		}
 	}
-	return out, always, nil
+	return out, always, freed, nil
+}
+
+// droppedIn is the layer in which the forward pass lets go of a storage unless it is kept for backward, the number of
+// layers if the head does, −1 if it is held to the end or gone before the layers.
+func droppedIn(g *model.Graph, st model.StorageID) int {
+	drop := g.Storages[st].Drop
+	if drop < 0 || int(drop) >= len(g.Ops) {
+		return -1
+	}
+	_, last := layerBlocks(g)
+	if int(g.Ops[drop].Block) > last {
+		return g.Layers
+	}
+	return g.Blocks[g.Ops[drop].Block].Layer
 }
 
 // released is the layer of the priced chain at which s goes if all its layers take option k, or −1.
