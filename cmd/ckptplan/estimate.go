@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -82,7 +83,7 @@ func runEstimate(cmd *cobra.Command, g *globals, o *estimateOptions) error {
 		return &inputError{err}
 	}
 	e, err := study.Estimate(cmd.Context(), report.Request{
-		Choices: choices, Card: card, Device: device, Reserve: o.kept(), Explain: o.explain,
+		Choices: choices, Card: card, Device: device, Reserve: o.kept(), Explain: o.explain, RowsOnly: strings.EqualFold(o.format, string(report.CSV)),
 	})
 	if err != nil {
 		return err

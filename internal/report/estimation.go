@@ -31,6 +31,8 @@ type Estimation struct {
 	budget Budget
 	prices []*Price
 	chosen int // the estimate that the headline is about
+
+	rowsOnly bool
 }
 
 // Model names what was priced.
@@ -150,6 +152,8 @@ type Request struct {
 	// Device is the memory of the whole device, 0 if there is no budget; see Budget for Reserve.
 	Device, Reserve unit.Bytes
 	Explain         bool
+	// RowsOnly leaves out what CSV does not hold: remarks and simulated changes.
+	RowsOnly bool
 }
 
 // Estimate prices every choice and, where that helps, what would change the outcome.
@@ -173,6 +177,10 @@ func (s *Study) Estimate(ctx context.Context, req Request) (*Estimation, error) 
 		return nil, errors.New("no strategy to price")
 	}
 	e := s.assemble(prices, req)
+	if req.RowsOnly {
+		e.chosen, e.rowsOnly = choose(e.Estimates), true
+		return e, nil
+	}
 	e.choose(choose(e.Estimates))
 	e.Warnings = append(e.Warnings, e.strategyMistakes()...)
 	var err error

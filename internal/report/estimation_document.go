@@ -9,6 +9,9 @@ import (
 
 // Document is the estimation for readers.
 func (e *Estimation) Document() *Document {
+	if e.rowsOnly {
+		return &Document{Rows: e.rows()}
+	}
 	d := &Document{Headline: e.headline(), Facts: e.facts(), Data: e, Rows: e.rows()}
 	d.Tables = append(d.Tables, e.terms())
 	if len(e.Estimates) > 1 || e.Estimates[0].Time != nil {
