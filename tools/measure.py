@@ -440,7 +440,25 @@ def layer_list(m):
             if isinstance(ch, torch.nn.ModuleList) and len(ch) == len(ls) and ch[0] is ls[0]: return mod, n
     raise ValueError("no single list of layers")
 
-def apply_strategy(m, s):
+def attention_parts(l):
+    """(owner, method) of each attention sublayer of a layer: T5's decoder has two."""
+    if hasattr(l, "layer"): return [(getattr(sub, n), "forward") for sub in l.layer for n in ("SelfAttention", "EncDecAttention") if hasattr(sub, n)]
+    return [(next(ch for n, ch in l.named_children() if n in ("self_attn", "attn", "attention", "self_attention")), "forward")]
+
+def mlp_parts(l):
+    """(owner, method) of a layer's MLP: a module, a method (BERT, PyTorch's encoder layer), or three modules called in a row (OPT)."""
+    if hasattr(l, "layer"): return [(l.layer[-1].DenseReluDense, "forward")]
+    for name in ("feed_forward_chunk", "_ff_block"):
+        if hasattr(l, name): return [(l, name)]
+    if hasattr(l, "fc1"):
+        up, act, down = l.fc1.forward, l.activation_fn, l.fc2.forward
+        l.fc1.forward = lambda h: down(act(up(h)))
+        l.activation_fn, l.fc2.forward = nn.Identity(), lambda h: h
+        return [(l.fc1, "forward")]
+    return [(l.mlp, "forward")]
+
+def apply_strategy(m, case):
+    s = case.get("strategy", "none")
     if s == "none": return 0
     L = len(layers_of(m))
     if s.startswith(("segments-", "nested-")) or s == "sqrt":
@@ -450,11 +468,16 @@ def apply_strategy(m, s):
         setattr(parent, name, torch.nn.ModuleList(Segment(ls[i:i + k], s.startswith("nested-")) for i in range(0, L, k)))
         return L
     if s in ("selective-attn", "selective-mlp"):
+        find = attention_parts if s == "selective-attn" else mlp_parts
         for l in layers_of(m):
-            sub = next(ch for n, ch in l.named_children() if n in (("self_attn", "attn", "attention") if s == "selective-attn" else ("mlp",)))
-            fwd = sub.forward
-            def wrapped(hidden_states, *a, _f=fwd, **k): return ckpt(lambda h: _f(h, *a, **k), hidden_states)
-            sub.forward = wrapped
+            for owner, name in find(l):
+                fwd = getattr(owner, name)
+                def wrapped(hidden_states, *a, _f=fwd, **k): return ckpt(lambda h: _f(h, *a, **k), hidden_states)
+                setattr(owner, name, functools.partial(ckpt, fwd) if s == "selective-mlp" else wrapped)   # BERT counts its method's arguments
+        return L
+    if s == "selective" and case["model_type"] in ("falcon", "torch-encoder"):   # the attention function that they call is PyTorch's own
+        def core(q, k, v, *a, **kw): return ckpt(lambda q, k, v: cuda_sdpa(q, k, v, *a, **kw), q, k, v)
+        F.scaled_dot_product_attention = core   # until the next patch()
         return L
     if s == "selective":
         from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -550,7 +573,7 @@ def run(case, dump_at=None, trace=None):
     if case.get("lora"):
         inject_lora(m, case["lora"])
         if case.get("strategy", "none") != "none": m.enable_input_require_grads()
-    nck = apply_strategy(m, case.get("strategy", "none"))
+    nck = apply_strategy(m, case)
     allP = [p for p in m.parameters()]
     P = [p for p in allP if p.requires_grad]
     res = dict(trainable_parameters=sum(p.numel() for p in P), trainable_bytes=storage_bytes(P), all_parameters=sum(p.numel() for p in allP), all_parameter_bytes=storage_bytes(allP), parameters=sum(p.numel() for p in P), parameter_bytes=storage_bytes(P), buffer_bytes=storage_bytes(list(m.buffers())) if list(m.buffers()) else 0,

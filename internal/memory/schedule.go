@@ -3,6 +3,7 @@ package memory
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
@@ -74,32 +75,56 @@ func (s *Schedule) nodes(ns []plan.Node, parent int32, lo, hi int) error {
 		}
 		for l := n.First; l <= n.Last; l++ {
 			for _, part := range n.Option.Regions {
-				sp, ok := s.Program.Graph.Span(l, part.Span)
-				if !ok {
-					return fmt.Errorf("layer %d has no part %q", l, part.Span)
+				if err := s.part(l, part, parent); err != nil {
+					return err
 				}
-				if parent >= 0 && (len(part.Cache) > 0 || part.Offload != "") {
-					return fmt.Errorf("layer %d: inside a segment nothing is cached or offloaded", l)
-				}
-				r := Region{First: sp.First, End: sp.End, Parent: parent, HostSaved: part.Offload == "saved", HostInputs: part.Offload == "inputs"}
-				if len(part.Cache) > 0 {
-					r.Cached = map[model.OpID]bool{}
-					layer, _ := s.Program.Graph.Span(l, "layer")
-					labels := s.Program.layerLabels(l, layer)
-					for i := sp.First; i < sp.End; i++ {
-						if slices.Contains(part.Cache, labels[i-layer.First]) {
-							r.Cached[i] = true
-						}
-					}
-					if len(r.Cached) != len(part.Cache) {
-						return fmt.Errorf("layer %d: part %q has not all of the ops %v", l, part.Span, part.Cache)
-					}
-				}
-				s.add(r)
 			}
 		}
 	}
 	return nil
+}
+
+// part adds the regions of one part of a layer.
+func (s *Schedule) part(layer int, part plan.Region, parent int32) error {
+	g := s.Program.Graph
+	ranges := g.Parts(layer, part.Span)
+	if len(ranges) == 0 {
+		return noPart(g, layer, part.Span)
+	}
+	if parent >= 0 && (len(part.Cache) > 0 || part.Offload != "") {
+		return fmt.Errorf("layer %d: inside a segment nothing is cached or offloaded", layer)
+	}
+	found := 0
+	for _, sp := range ranges {
+		r := Region{First: sp.First, End: sp.End, Parent: parent, HostSaved: part.Offload == "saved", HostInputs: part.Offload == "inputs"}
+		if len(part.Cache) > 0 {
+			r.Cached = map[model.OpID]bool{}
+			whole, _ := g.Span(layer, "layer")
+			labels := s.Program.layerLabels(layer, whole)
+			for i := sp.First; i < sp.End; i++ {
+				if slices.Contains(part.Cache, labels[i-whole.First]) {
+					r.Cached[i] = true
+				}
+			}
+			found += len(r.Cached)
+		}
+		s.add(r)
+	}
+	if found != len(part.Cache) {
+		return fmt.Errorf("layer %d: part %q has not all of the ops %v", layer, part.Span, part.Cache)
+	}
+	return nil
+}
+
+// noPart names the parts that a layer has in place of the one asked for.
+func noPart(g *model.Graph, layer int, name string) error {
+	var has []string
+	for _, known := range plan.Spans {
+		if len(g.Parts(layer, known)) > 0 {
+			has = append(has, known)
+		}
+	}
+	return fmt.Errorf("layer %d has no part %q that a checkpoint could wrap: %s with attention %s has %s", layer, name, g.Spec.Arch, g.Spec.Attention, strings.Join(has, ", "))
 }
 
 func (s *Schedule) add(r Region) int32 {

@@ -98,11 +98,13 @@ func (b *Builder) bertLayer(p string, x TensorID) TensorID {
 	h, f := int64(s.H), int64(s.FFN)
 	first := b.next()
 	a := b.bertAttention(p+"attention.", x)
+	chunk := b.next()
 	up := b.project(p+"intermediate.", "dense", a, h, f, s.Bias.MLP)
 	act := b.next()
 	y := b.activation(s.Activation, up)
 	z := b.bertOutput(p+"output.", y, a, f, act)
 	b.Live(x, a, y)
+	b.span("mlp", chunk) // feed_forward_chunk, to the norm
 	b.endLayer(first)
 	return z
 }

@@ -97,7 +97,6 @@ func (b *Builder) encoderLayer(p string, in, mask TensorID) TensorID {
 	s := b.spec
 	h := int64(s.H)
 	first := b.next()
-	b.argument(mask)
 	x := in
 	attend := func(y TensorID) TensorID {
 		a := b.multiheadAttention(p+"self_attn.", y, mask)
@@ -127,7 +126,6 @@ func (b *Builder) encoderLayer(p string, in, mask TensorID) TensorID {
 func (b *Builder) attentionBlock(p string, in, mask TensorID) TensorID {
 	h := int64(b.spec.H)
 	first := b.next()
-	b.argument(mask)
 	y := b.norm(in, p+"norm1", h)
 	a := b.multiheadAttention(p+"attn.", y, mask)
 	x := b.add(in, a)
@@ -176,6 +174,7 @@ func (b *Builder) feedForward(up, down string, norm OpID, x TensorID) TensorID {
 func (b *Builder) multiheadAttention(p string, x, mask TensorID) TensorID {
 	s := b.spec
 	first := b.next()
+	b.argument(mask)
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.H/s.Heads)
 	w, bias := b.weight(p+"in_proj_weight", 3*h, h), TensorID(None)
 	if s.Bias.QKV {
@@ -202,7 +201,9 @@ func (b *Builder) multiheadAttention(p string, x, mask TensorID) TensorID {
 		for i := range qkv {
 			qkv[i] = b.reshape(qkv[i], n, a, seq, d)
 		}
+		start := b.next()
 		o = b.dotProduct(qkv[0], qkv[1], qkv[2], attention{mask: None, dropout: s.Dropout.Attention, causal: s.Causal, groups: 1})
+		b.span("core", start)
 		o = b.transpose(b.transpose(o, 0, 2), 1, 2)
 	}
 	o = b.reshape(o, seq*n, h)
@@ -246,7 +247,7 @@ func (b *Builder) bmmAdd(c, x, y TensorID) TensorID {
 	return b.fresh(dt, Shape(sx.D[0], sx.D[1], sy.D[2]), Dims{})
 }
 
-// argument says that a layer is given x, whether or not it reads it: SDPA takes a causal hint instead of the mask.
+// argument says that a layer or a module of it is given x, whether or not it reads it: SDPA takes a causal hint instead of the mask.
 func (b *Builder) argument(x TensorID) {
 	if x >= 0 {
 		b.emit(OpArgument, Attr{}, x)

@@ -94,9 +94,6 @@ func (b *Builder) falconLayer(p string, x, pos, cos, sin, mask, alibi TensorID) 
 	s := b.spec
 	h := int64(s.H)
 	first := b.next()
-	for _, t := range []TensorID{pos, cos, sin, alibi} {
-		b.argument(t)
-	}
 	residual := x
 	var y, z TensorID
 	if s.NewDecoder {
@@ -107,7 +104,7 @@ func (b *Builder) falconLayer(p string, x, pos, cos, sin, mask, alibi TensorID) 
 		z = y
 	}
 	parallel := s.NewDecoder || s.ParallelResidual
-	a := b.falconAttention(p+"self_attention.", first, y, cos, sin, mask, alibi)
+	a := b.falconAttention(p+"self_attention.", first, y, pos, cos, sin, mask, alibi)
 	norm2 := OpID(None)
 	if !parallel {
 		residual = b.dropoutAdd(a, x, s.Dropout.Attention)
@@ -170,13 +167,16 @@ func (b *Builder) indexed(x TensorID, i int) TensorID {
 	return b.fresh(v.DType, v.Shape.With(i, 1), Dims{})
 }
 
-func (b *Builder) falconAttention(p string, norm OpID, x, cos, sin, mask, alibi TensorID) TensorID {
+func (b *Builder) falconAttention(p string, norm OpID, x, pos, cos, sin, mask, alibi TensorID) TensorID {
 	s := b.spec
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	first := b.next()
 	fused, q, k, v := b.falconHeads(p, x)
 	if !s.NewDecoder {
 		b.span("norm1", norm)
+	}
+	for _, t := range []TensorID{pos, cos, sin, alibi} {
+		b.argument(t)
 	}
 	if alibi < 0 {
 		q0, k0 := q, k
@@ -192,7 +192,9 @@ func (b *Builder) falconAttention(p string, norm OpID, x, cos, sin, mask, alibi 
 		if alibi >= 0 { // the rotary form drops no attention weights
 			core.dropout = s.Dropout.Attention
 		}
+		start := b.next()
 		o = b.dotProduct(q, k, v, core)
+		b.span("core", start)
 	case alibi < 0:
 		o = b.falconEager(q, k, v, mask, b.t(x).DType)
 	default:

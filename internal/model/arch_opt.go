@@ -82,6 +82,7 @@ func (b *Builder) optLayer(p string, x, pos, mask TensorID) TensorID {
 	if pre {
 		y = b.norm(y, p+"final_layer_norm", h)
 	}
+	mlp := b.next()
 	u := b.project(p, "fc1", y, h, f, s.Bias.MLP)
 	if pre {
 		b.span("norm2", norm2)
@@ -91,6 +92,7 @@ func (b *Builder) optLayer(p string, x, pos, mask TensorID) TensorID {
 	m := b.project(p, "fc2", g, f, h, s.Bias.MLP)
 	b.Live(g)
 	b.span("act", act)
+	b.span("mlp", mlp)
 	m = b.dropout(m, s.Dropout.Residual)
 	out := b.reshape(b.add(residual, m), n, seq, h)
 	b.Live(m)

@@ -1,6 +1,9 @@
 package model
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // t5Buckets is relative_attention_num_buckets: rows of a stack's relative position table.
 const t5Buckets = 32
@@ -154,16 +157,17 @@ func (b *Builder) t5Attention(p string, norm OpID, x, memory, mask TensorID, bia
 	o = b.reshape(o, n, b.t(x).Shape.D[1], a*d)
 	out := b.project(p, "o", o, a*d, h, false)
 	b.Live(x, memory, mask, q, k, v, scores, w, o, *bias)
-	if memory < 0 {
-		b.span("attn", first)
-	}
+	b.span("attn", first)
 	return out
 }
 
-// zeroBias is the cross-attention's position bias: zeros, which are told to take a gradient under checkpointing.
+// zeroBias is the cross-attention's position bias: zeros, which are told to take a gradient where the class checkpoints
+// its layers itself.
 func (b *Builder) zeroBias(dt DType, shape Dims) TensorID {
 	z := b.plain("aten.zeros", dt, shape)
-	if b.spec.inputGrad() && b.spec.Checkpoint != "offload" {
+	switch plan := b.spec.Checkpoint; {
+	case plan == "", plan == "none", plan == "offload", strings.HasPrefix(plan, "selective"):
+	default:
 		b.t(z).Grad = true
 		b.held(z, DropAfterBackward)
 	}

@@ -129,7 +129,18 @@ func (g *Graph) Inputs(op *Op) []TensorID { return g.args[op.in : op.in+int32(op
 // Outputs are the op's output tensors.
 func (g *Graph) Outputs(op *Op) []TensorID { return g.args[op.out : op.out+int32(op.nout)] }
 
-// Span finds a part of a layer; false if the layer has none of that name.
+// Parts are the ranges of ops that a layer's part of that name covers: two for the attention of a decoder layer that
+// reads an encoder too.
+func (g *Graph) Parts(layer int, name string) (parts []Span) {
+	for _, s := range g.Spans {
+		if s.Layer == layer && s.Name == name {
+			parts = append(parts, s)
+		}
+	}
+	return parts
+}
+
+// Span finds the first range of a part of a layer; false if the layer has none of that name.
 func (g *Graph) Span(layer int, name string) (Span, bool) {
 	for _, s := range g.Spans {
 		if s.Layer == layer && s.Name == name {

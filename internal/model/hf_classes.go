@@ -306,6 +306,7 @@ var classes = []class{
 			{"num_heads", "heads"}, {"num_attention_heads", "heads"}, {"d_kv", "head_dim"}, {"d_ff", "ffn"}, {"vocab_size", "vocab"},
 			{"n_positions", "max_positions"}, {"dropout_rate", "dropout.embedding dropout.attention dropout.residual dropout.mlp"},
 		},
+		only:   []hfOnly{{"relative_attention_num_buckets", "32"}},
 		varies: []string{"gated", "decoder_S", "logit_scale"},
 	},
 	{
