@@ -3,6 +3,7 @@ package strategy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 )
@@ -44,7 +45,14 @@ func newVectorSearch(c *chain) *vectorSearch {
 	}
 }
 
-// searchVector solves a chain that needs vectors exactly.
+// maxCandidates bounds the vectors looked at for one block. Where the forward and the backward of many layers bind at
+// once, exact search can take minutes; beyond this it stops, and the best plan found is given with its proved bound.
+const maxCandidates = 60_000
+
+// errEffort stops a search that grows beyond maxCandidates.
+var errEffort = errors.New("the search grew too large")
+
+// searchVector solves a chain that needs vectors, exactly unless it grows beyond maxCandidates.
 func searchVector(ctx context.Context, p *Problem, c *chain, least *Solution, cap int64) (*Solution, error) {
 	s := newVectorSearch(c)
 	best, err := deepen(p, c, least, cap, func(prices []*prices, upper int64, width int) (*Solution, error) {
@@ -132,6 +140,9 @@ func (s *vectorSearch) run(ctx context.Context) error {
 			}
 		}
 		s.candidateSpace = list
+		if s.width == 0 && !s.timeless && len(list) > maxCandidates {
+			return errEffort
+		}
 		kept, err := undominatedVectors(ctx, list)
 		if err != nil {
 			return err
