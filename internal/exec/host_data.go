@@ -40,6 +40,8 @@ func (e *hostEngine) initialise() {
 			for k := range b.reals {
 				b.reals[k] = roundTo(e.types[i], float32(math.Pow(10000, -float64(k)/float64(len(b.reals)))))
 			}
+		case strings.HasSuffix(s.Name, "embed_scale"): // Gemma: √H
+			b.reals[0] = roundTo(e.types[i], float32(math.Sqrt(float64(e.g.Spec.H))))
 		case b.reals != nil:
 			for k, x := range r.normals(len(b.reals)) {
 				b.reals[k] = roundTo(e.types[i], float32(x))
@@ -50,20 +52,25 @@ func (e *hostEngine) initialise() {
 			}
 		case s.Name == "token_type_ids": // one type
 		default:
-			classes := e.classes(s.Name)
+			from, below := e.classes(s.Name)
 			for k := range b.ints {
-				b.ints[k] = int64(r.word(int64(k))) % classes
+				b.ints[k] = from + int64(r.word(int64(k)))%(below-from)
 			}
 		}
 	}
 }
 
-// classes is how many values an integer input takes.
-func (e *hostEngine) classes(name string) int64 {
-	if name == "labels" && e.g.Spec.Labels > 0 {
-		return int64(e.g.Spec.Labels)
+// classes is the range of an integer input's values. Token ids keep clear of padding, which is 0 or 1 and takes no
+// gradient.
+func (e *hostEngine) classes(name string) (from, below int64) {
+	s := e.g.Spec
+	if name == "labels" && s.Labels > 0 {
+		return 0, int64(s.Labels)
 	}
-	return int64(max(1, e.g.Spec.Vocab))
+	if name == "input_ids" && s.Vocab > 2 {
+		return 2, int64(s.Vocab)
+	}
+	return 0, int64(max(1, s.Vocab))
 }
 
 // initWeight draws a matrix with variance 1/columns, a vector of weights around 1 and a vector of biases around 0.

@@ -237,6 +237,12 @@ func hostMissing(g *model.Graph) []string {
 		if row.Work != model.Free && hostForward[op.Kind] == nil {
 			add(row.Aten)
 		}
+		switch op.Kind {
+		case model.OpMulScalar, model.OpAddScalar, model.OpDivScalar, model.OpPowScalar:
+			if op.Scalar == 0 {
+				add("the number of " + row.Aten)
+			}
+		}
 		if op.Kind == model.OpPlain {
 			if name := g.Storages[g.Tensors[g.Outputs(op)[0]].Storage].Name; hostPlain[name] == nil {
 				add(name)

@@ -26,9 +26,9 @@ func (b *Builder) scaleEmbedding(x TensorID) TensorID {
 func (b *Builder) gemmaNorm(x TensorID, name string, h int64) TensorID {
 	w := b.weight(name+".weight", h)
 	f := b.to(x, F32)
-	r := b.unary(OpRsqrt, b.addScalar(b.mean(b.pow(f))))
+	r := b.unary(OpRsqrt, b.by(b.addScalar(b.mean(b.by(b.pow(f), 2))), b.spec.rmsNormEps()))
 	normed := b.mul(f, r)
-	out := b.mul(normed, b.addScalar(b.to(w, F32)))
+	out := b.mul(normed, b.by(b.addScalar(b.to(w, F32)), 1))
 	b.Live(normed)
 	res := b.to(out, b.t(x).DType)
 	b.Live(x, out)

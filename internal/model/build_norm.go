@@ -34,7 +34,7 @@ func (b *Builder) rmsNorm(x, w TensorID) TensorID {
 func (b *Builder) rms(x TensorID) (normed, variance TensorID) {
 	x = b.to(x, F32)
 	variance = b.mean(b.by(b.pow(x), 2))
-	r := b.unary(OpRsqrt, b.by(b.addScalar(variance), rmsNormEps))
+	r := b.unary(OpRsqrt, b.by(b.addScalar(variance), b.spec.rmsNormEps()))
 	normed = b.mul(x, r)
 	b.Live(variance)
 	return normed, variance
@@ -44,7 +44,7 @@ func (b *Builder) rms(x TensorID) (normed, variance TensorID) {
 func (b *Builder) fusedRMSNorm(x, w TensorID) TensorID {
 	x = b.full(x)
 	v := *b.t(x)
-	b.emit(OpRMSNorm, Attr{}, x, w).Scalar = rmsNormEps
+	b.emit(OpRMSNorm, Attr{}, x, w).Scalar = b.spec.rmsNormEps()
 	out := b.fresh(v.DType, v.Shape, Dims{})
 	b.fresh(F32, v.Shape.With(-1, 1), Dims{})
 	return out
