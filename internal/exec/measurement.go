@@ -29,7 +29,7 @@ type Measurement struct {
 	StepTimes []int64 `json:"step_ns,omitempty"`
 	// Retries counts how often the caching allocator had to give its cache back and try again.
 	Retries int `json:"allocation_retries,omitempty"`
-	// Loss, Gradients and Observations are of one more step from the seed.
+	// Loss, Gradients and Observations are of a first step from the seed.
 	Loss         float64       `json:"loss,omitempty"`
 	Gradients    []Gradient    `json:"gradients,omitempty"`
 	Observations []Observation `json:"observations,omitempty"`

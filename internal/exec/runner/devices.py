@@ -62,12 +62,14 @@ def release(device):
 
 def out_of_memory(device, error):
     text = str(error).split("\n")[0]
-    free, total = torch.cuda.mem_get_info(device) if device.type == "cuda" else (0, 0)
     wanted = re.search(r"[Tt]ried to allocate ([\d.]+) (KiB|MiB|GiB|bytes)", text)
     scale = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-    return Refusal(
-        "out_of_memory", text, requested_bytes=int(float(wanted[1]) * scale[wanted[2]]) if wanted else 0,
-        allocated_bytes=torch.cuda.memory_allocated(device), reserved_bytes=torch.cuda.memory_reserved(device), free_bytes=free, total_bytes=total)
+    sizes = {"requested_bytes": int(float(wanted[1]) * scale[wanted[2]]) if wanted else 0}
+    if device.type == "cuda":
+        sizes["free_bytes"], sizes["total_bytes"] = torch.cuda.mem_get_info(device)
+        stats = torch.cuda.memory_stats(device)  # at their highest: the failed step's tensors are gone by now
+        sizes.update(allocated_bytes=stats["allocated_bytes.all.peak"], reserved_bytes=stats["reserved_bytes.all.peak"])
+    return Refusal("out_of_memory", text, **sizes)
 
 
 def environment(device):

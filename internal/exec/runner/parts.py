@@ -31,10 +31,13 @@ class Whole:
 
         def region(*args, **kwargs):
             if args:
-                return run(lambda x: forward(x, *args[1:], **kwargs), args[0])
+                return positional(args[0], args[1:], kwargs)
             name = next(k for k, v in kwargs.items() if isinstance(v, torch.Tensor))
-            rest = {k: v for k, v in kwargs.items() if k != name}
-            return run(lambda x: forward(**{name: x}, **rest), kwargs[name])
+            x = kwargs.pop(name)
+            return run(lambda x: forward(**{name: x}, **kwargs), x)
+
+        def positional(x, rest, kwargs):  # the function that is kept must not hold x itself
+            return run(lambda x: forward(x, *rest, **kwargs), x)
         self.module.forward = region
 
 
@@ -157,7 +160,8 @@ class Core:
     def wrap(self, run):
         if hasattr(self.module, "core"):
             core = self.module.core
-            self.module.core = lambda q, k, v, *rest: run(lambda q, k, v: core(q, k, v, *rest), q, k, v)
+            forward = core.forward
+            core.forward = lambda q, k, v, *rest: run(lambda q, k, v: forward(q, k, v, *rest), q, k, v)
             return
         functions_of(self.module)[id(self.module)] = run
 
@@ -243,6 +247,8 @@ def find(model, layer, arch, span):
         return Whole(layer)
     if isinstance(layer, nn.TransformerEncoderLayer):
         return encoder_part(layer, span)
+    if arch == "torch-encoder":
+        return block_part(layer, span)
     places = PLACES.get(arch)
     if places is None:
         return None
@@ -253,8 +259,7 @@ def find(model, layer, arch, span):
     if place is None:
         return None
     if span in ("attn", "mlp"):
-        module = at(layer, place)
-        return SelfAttention(module) if isinstance(module, nn.MultiheadAttention) else Whole(module)
+        return Whole(at(layer, place))
     if place == "gated":
         return GatedDown(layer.mlp)
     if place == "packed":
@@ -278,6 +283,17 @@ def encoder_part(layer, span):
         "mlp": lambda: Method(layer, "_ff_block"),
         "norm2": lambda: Fan(layer.norm2, [layer.linear1]),
         "act": lambda: Fan((layer, "activation"), [layer.linear2], between=[layer.dropout]),
+    }.get(span, lambda: None)()
+
+
+def block_part(layer, span):
+    """The parts of a hand-written block around nn.MultiheadAttention."""
+    up, act, drop, down, _ = layer.mlp
+    return {
+        "attn": lambda: SelfAttention(layer.attn),
+        "mlp": lambda: Whole(layer.mlp),
+        "norm2": lambda: Fan(layer.norm2, [up]),
+        "act": lambda: Fan(act, [down], between=[drop]),
     }.get(span, lambda: None)()
 
 

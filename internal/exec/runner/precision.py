@@ -36,7 +36,9 @@ def weights_dtype(dtype):
 
 
 def exact_products():
-    """Nothing is to differ between two runs but the plan."""
+    """Nothing is to differ between two runs but the plan: no TF32, no choice of kernels by speed, and on the CPU one
+    thread, so that sums are added in one order."""
+    torch.set_num_threads(1)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = False

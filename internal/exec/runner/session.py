@@ -22,7 +22,7 @@ def run(job):
     device = devices.acquire(job)
     try:
         return Session(job, device).run()
-    except (torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else torch.cuda.OutOfMemoryError) as e:
+    except (torch.cuda.OutOfMemoryError) as e:
         raise devices.out_of_memory(device, e)
     finally:
         devices.release(device)
@@ -44,11 +44,12 @@ class Session:
         plans.apply(self.model, self.spec, job["nodes"], how, device)
         self.batch = models.batch(self.spec, self.model, device, job["seed"])
         self.meter.holds([*self.model.parameters(), *self.model.buffers(), *self.batch.values()])
-        self.step = TrainingStep(self.model, self.batch, self.spec, self.casts, device)
+        self.step = TrainingStep(self.model, self.batch, self.spec, self.casts, device, job.get("plant"))
         self.how = how
 
     def run(self):
         job = self.job
+        values = self.check() if self.values and job.get("values") else {}
         with self.meter:
             for _ in range(job["warmup"]):
                 self.step.run(self.meter)
@@ -61,14 +62,12 @@ class Session:
                 "made_of": self.made_of, "parameters": count(self.model.parameters()),
                 "trainable_parameters": count(p for p in self.model.parameters() if p.requires_grad),
             },
-            "step_ns": times, **self.meter.result(),
+            "step_ns": times, **self.meter.result(), **values,
         }
-        if self.values and job.get("values"):
-            result.update(self.check())
         return result
 
     def check(self):
-        """One more step from the seed's own weights and batch: its loss and gradients, to set beside another run's."""
+        """A first step from the seed's own weights and batch: its loss and gradients, to set beside another run's."""
         seed(self.job["seed"] + 1)
         self.witness.start()
         try:
@@ -77,7 +76,9 @@ class Session:
             raise plans.explain(e, self.witness)
         finally:
             self.witness.stop()
-        return {"loss": float(loss), "gradients": gradients.checksums(self.model), "observations": self.witness.seen}
+        values = {"loss": float(loss), "gradients": gradients.checksums(self.model), "observations": self.witness.seen}
+        self.model.zero_grad(set_to_none=True)
+        return values
 
     def environment(self):
         env = {"python": platform.python_version(), "torch": torch.__version__, "seed": self.job["seed"], "platform": platform.platform()}

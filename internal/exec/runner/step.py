@@ -3,8 +3,8 @@ import torch
 
 
 class TrainingStep:
-    def __init__(self, model, batch, spec, casts, device):
-        self.model, self.batch, self.casts = model, batch, casts
+    def __init__(self, model, batch, spec, casts, device, plant=None):
+        self.model, self.batch, self.casts, self.plant = model, batch, casts, plant
         train = spec["train"]
         self.keep_logits = train["keep_logits"]
         self.micro_batches = max(1, train.get("grad_accum", 1))
@@ -12,6 +12,8 @@ class TrainingStep:
         self.optimizer = optimizer(train.get("optimizer", "adamw"), self.trained, device)
 
     def run(self, meter):
+        if self.plant == "out of memory":
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 15.90 GiB.")
         for _ in range(self.micro_batches):
             meter.enter("forward")
             with self.casts.forward():

@@ -1,0 +1,73 @@
+package exec
+
+import (
+	"testing"
+	"time"
+
+	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
+)
+
+// small is a spec whose step takes the CPU a fraction of a second: eager attention, fp32 and no dropout, so that the
+// CPU runs the same ops as CUDA.
+func small(t *testing.T, doc string) *model.Graph {
+	t.Helper()
+	s, err := model.Load("small.yaml", []byte(doc+"dtype: fp32\nattention: eager\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return build(t, s)
+}
+
+const (
+	smallGPT2 = "arch: gpt2\nL: 6\nS: 128\nH: 128\nB: 4\nheads: 4\nvocab: 1000\nmax_positions: 128\n" +
+		"dropout: {embedding: 0, attention: 0, residual: 0}\n"
+	smallLlama = "arch: llama\nL: 6\nS: 128\nH: 128\nB: 4\nheads: 4\nkv_heads: 2\nffn: 352\nvocab: 1000\n"
+	smallBERT  = "arch: bert\nL: 4\nS: 128\nH: 128\nB: 4\nheads: 4\nvocab: 1000\nmax_positions: 128\n" +
+		"dropout: {embedding: 0, attention: 0, residual: 0}\n"
+)
+
+// cached is a plan whose layers keep the outputs of the named ops.
+func cached(layers int, ops ...string) *plan.Plan {
+	o := plan.Option{Name: "cached", Regions: []plan.Region{{Span: "layer", Cache: ops}}}
+	return &plan.Plan{Strategy: "custom", Nodes: []plan.Node{{First: 0, Last: layers - 1, Option: &o}}}
+}
+
+// TestTorchCPUPeak holds the profiler's peak of a real step against the prediction.
+func TestTorchCPUPeak(t *testing.T) {
+	py := torchPython(t)
+	for _, c := range []struct{ name, doc, strategy string }{
+		{"gpt2", smallGPT2, "none"},
+		{"gpt2", smallGPT2, "full"},
+		{"gpt2", smallGPT2, "segments-3"},
+		{"gpt2", smallGPT2, "nested-3"},
+		{"gpt2", smallGPT2, "selective"},
+		{"llama", smallLlama, "none"},
+		{"llama", smallLlama, "every-2"},
+		{"llama", smallLlama, "selective-mlp"},
+		{"llama", smallLlama, "cached q_proj down_proj"},
+		{"bert", smallBERT, "none"},
+		{"bert", smallBERT, "full"},
+	} {
+		t.Run(c.name+" "+c.strategy, func(t *testing.T) {
+			g := small(t, c.doc)
+			var p *plan.Plan
+			if c.strategy == "cached q_proj down_proj" {
+				p = cached(g.Layers, "q_proj", "down_proj")
+			} else {
+				p = named(t, g, c.strategy)
+			}
+			m, err := RunTorch(t.Context(), TorchOptions{Python: py, Device: "cpu", Graph: g, Plan: p, Steps: 2, Values: true, Timeout: 5 * time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmp := Compare(judge(t, g, p), m, 0.005)
+			for _, d := range cmp.Lines {
+				t.Logf("%-16s predicted %d measured %d %+.3f%%", d.What, d.Predicted, d.Measured, 100*d.Share)
+			}
+			if last := cmp.Lines[len(cmp.Lines)-1]; !last.Within {
+				t.Errorf("peak: predicted %d, measured %d", last.Predicted, last.Measured)
+			}
+		})
+	}
+}
