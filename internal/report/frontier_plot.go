@@ -149,16 +149,16 @@ func (f *Frontier) plot() *Table {
 		case plotHeight - 1:
 			label = "0 %"
 		}
-		t.Notes = append(t.Notes, strings.TrimRight(fmt.Sprintf("%7s │%s", label, string(grid[y][:])), " "))
+		t.Drawing = append(t.Drawing, strings.TrimRight(fmt.Sprintf("%7s │%s", label, string(grid[y][:])), " "))
 	}
 	scale := unit.CommonScale(first, last)
 	left, right := scale.Format(first)+" "+scale.Unit, scale.Format(last)+" "+scale.Unit
-	t.Notes = append(t.Notes,
+	t.Drawing = append(t.Drawing,
 		fmt.Sprintf("%7s └%s", "", strings.Repeat("─", plotWidth)),
-		fmt.Sprintf("%8s %s%*s", "", left, plotWidth-len(left), right),
-		"  "+strings.Join(key, ", "))
+		fmt.Sprintf("%8s %s%*s", "", left, plotWidth-len(left), right))
+	t.Notes = []string{strings.Join(key, ", ")}
 	if f.TensorBudget >= first && f.TensorBudget <= last {
-		t.Notes[len(t.Notes)-1] += ", ┊ the budget for tensors"
+		t.Notes[0] += ", ┊ the budget for tensors"
 	}
 	return t
 }

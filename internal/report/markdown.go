@@ -41,7 +41,7 @@ func (t *Table) markdown(b *bytes.Buffer) {
 		head, rows := t.strings()
 		line := func(cells []string) {
 			for _, c := range cells {
-				fmt.Fprintf(b, "| %s ", cellText.Replace(c))
+				fmt.Fprintf(b, "| %s ", indented(cellText.Replace(c)))
 			}
 			b.WriteString("|\n")
 		}
@@ -58,7 +58,16 @@ func (t *Table) markdown(b *bytes.Buffer) {
 			line(r)
 		}
 	}
+	if len(t.Drawing) > 0 {
+		fmt.Fprintf(b, "```\n%s\n```\n", strings.Join(t.Drawing, "\n"))
+	}
 	listNotes(b, t.Notes)
+}
+
+// indented keeps the blanks that a cell begins with, which Markdown would drop.
+func indented(cell string) string {
+	text := strings.TrimLeft(cell, " ")
+	return strings.Repeat("&nbsp;", len(cell)-len(text)) + text
 }
 
 func listNotes(b *bytes.Buffer, notes []string) {

@@ -16,6 +16,8 @@ type Table struct {
 	Title   string
 	Columns []Column
 	Rows    []Row
+	// Drawing is printed as it is, a line a string, where columns of characters stay columns.
+	Drawing []string
 	// Notes are printed below, one a line.
 	Notes []string
 }

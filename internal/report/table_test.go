@@ -64,6 +64,22 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
+// What begins with blanks keeps them in Markdown, and what is drawn is fenced.
+func TestMarkdownKeepsColumns(t *testing.T) {
+	d := Document{Tables: []Table{
+		{Columns: []Column{{Name: "layers"}}, Rows: []Row{{"0-3"}, {"  0-1"}}},
+		{Title: "plot", Drawing: []string{" │ ▪", " └──"}, Notes: []string{"▪ a point"}},
+	}}
+	want := "| layers |\n| --- |\n| 0-3 |\n| &nbsp;&nbsp;0-1 |\n\n**plot**\n\n```\n │ ▪\n └──\n```\n\n- ▪ a point\n"
+	var b bytes.Buffer
+	if err := d.Write(&b, Markdown, false); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, b.String()); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestCSV(t *testing.T) {
 	want := `strategy,peak_bytes,recompute_overhead,tokens_per_second,where
 none,1610612736,0,12345.6,head | loss

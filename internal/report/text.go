@@ -75,6 +75,7 @@ func (t *Table) text(b *bytes.Buffer, p paint) error {
 			b.WriteString(line + "\n")
 		}
 	}
+	writeNotes(b, t.Drawing)
 	writeNotes(b, t.Notes)
 	return nil
 }
