@@ -49,7 +49,7 @@ func (f *hostFrame) enter(r int32, i model.OpID) bool {
 	e := f.engine
 	var starts []int32
 	for c := e.schedule.Owner[i]; c != r && c >= 0; c = e.schedule.Regions[c].Parent {
-		if reg := &e.schedule.Regions[c]; reg.First == i && !reg.HostSaved {
+		if reg := &e.schedule.Regions[c]; reg.First == i && !reg.HostSaved && e.savesIn(reg) {
 			starts = append(starts, c)
 		}
 	}
@@ -78,6 +78,19 @@ func (f *hostFrame) enter(r int32, i model.OpID) bool {
 		p.parent.holders++
 	}
 	return true
+}
+
+// savesIn is whether autograd saves anything in a region: a checkpoint around ops without gradient keeps nothing.
+func (e *hostEngine) savesIn(reg *memory.Region) bool {
+	for i := reg.First; i < reg.End; i++ {
+		op := &e.g.Ops[i]
+		for _, s := range op.Row().Save {
+			if s.If&op.Needs != 0 && e.g.Tensor(op, s.Slot) >= 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // capture keeps the region's inputs as the frame has them now.
