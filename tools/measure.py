@@ -131,6 +131,11 @@ class autocast_off:
 def flash_ok(q, k, v, mask, p):
     return mask is None and q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] == v.shape[-1] <= 256
 
+def efficient_ok(q, v):
+    """check_head_dim_size_mem_efficient on sm80 and newer: heads are whole 16-byte pieces."""
+    n = 16 // q.element_size()
+    return q.shape[-1] % n == 0 and v.shape[-1] % n == 0
+
 def additive(mask, dtype):
     """convert_boolean_attn_mask: what SDPA makes of a boolean mask before any kernel."""
     if mask is None or mask.dtype != torch.bool: return mask
@@ -161,12 +166,12 @@ def math_sdpa(q_, k_, v_, mask=None, p=0.0, is_causal=False, scale=None, enable_
     return torch.matmul(attn, v).to(low)
 
 def cuda_sdpa(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    """What the CUDA dispatcher would pick: flash, else efficient."""
+    """What the CUDA dispatcher would pick: flash, else efficient, else math."""
     if AMP[0]:
         q, k, v = (t.to(AMP[0]) if t.dtype == torch.float32 else t for t in (q, k, v))
         if attn_mask is not None and attn_mask.dtype == torch.float32: attn_mask = attn_mask.to(AMP[0])
     # both fused kernels refuse unequal heads without enable_gqa (Falcon's single key head): the dispatcher falls back to math
-    if MATH[0] or (q.shape[-3] != k.shape[-3] and not enable_gqa):
+    if MATH[0] or (q.shape[-3] != k.shape[-3] and not enable_gqa) or not (flash_ok(q, k, v, attn_mask, dropout_p) or efficient_ok(q, v)):
         with autocast_off(): return math_sdpa(q, k, v, additive(attn_mask, q.dtype), dropout_p, is_causal, scale, enable_gqa)
     D = q.shape[-1]
     pad = (-D) % 8
@@ -251,9 +256,11 @@ class LoraLinear(torch.nn.Module):
     def __init__(self, base, r, alpha, p, dtype):
         super().__init__()
         self.base, self.scaling, self.p = base, alpha / r, p
-        i, o = base.in_features, base.out_features
+        o, i = base.weight.shape if isinstance(base, nn.Linear) else reversed(base.weight.shape)   # GPT-2's Conv1D holds [in, out]
         self.A = torch.nn.Linear(i, r, bias=False, device="meta", dtype=dtype)
         self.B = torch.nn.Linear(r, o, bias=False, device="meta", dtype=dtype)
+    @property
+    def weight(self): return self.base.weight   # T5 asks wo for its dtype
     def forward(self, x):
         res = self.base(x)
         dt = res.dtype
@@ -262,12 +269,13 @@ class LoraLinear(torch.nn.Module):
         return res.to(dt)
 
 def inject_lora(m, spec):
+    from transformers.pytorch_utils import Conv1D
     for p in m.parameters(): p.requires_grad_(False)
     dt = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[spec.get("dtype", "fp32")]
     n = 0
     for name, mod in list(m.named_modules()):
         for cn, ch in list(mod.named_children()):
-            if isinstance(ch, torch.nn.Linear) and cn in spec["targets"]:
+            if isinstance(ch, (nn.Linear, Conv1D)) and cn in spec["targets"]:
                 setattr(mod, cn, LoraLinear(ch, spec["r"], spec.get("alpha", 2 * spec["r"]), spec.get("dropout", 0.0), dt)); n += 1
     return n
 

@@ -100,8 +100,9 @@ func (b *Builder) sdpa(q, k, v TensorID, a attention) TensorID {
 	return o
 }
 
-// dotProduct picks flash for 16-bit inputs without a mask and heads up to 256, else efficient. Both refuse a key head
-// for several query heads unless the caller says so (enable_gqa): then it falls back to math.
+// dotProduct picks flash for 16-bit inputs without a mask and heads up to 256, else efficient, which wants heads in whole
+// 16-byte pieces, else math. Both kernels refuse a key head for several query heads unless the caller says so
+// (enable_gqa).
 // Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp.
 func (b *Builder) dotProduct(q, k, v TensorID, a attention) TensorID {
 	q, k, v = b.lower(q), b.lower(k), b.lower(v)
@@ -118,8 +119,10 @@ func (b *Builder) dotProduct(q, k, v TensorID, a attention) TensorID {
 		o = b.mathAttention(q, k, v, mask, a)
 	case mask < 0 && b.t(q).DType.Low() && d == b.t(v).Shape.At(-1) && d <= 256:
 		o = b.flash(q, k, v, a)
-	default:
+	case d*b.t(q).DType.Size()%16 == 0 && b.t(v).Shape.At(-1)*b.t(v).DType.Size()%16 == 0:
 		o = b.efficient(q, k, v, mask, a)
+	default:
+		o = b.mathAttention(q, k, v, mask, a)
 	}
 	b.Live(q, k, v)
 	return o

@@ -24,7 +24,7 @@ func (s *Spec) problems() []problem {
 	var ps []problem
 	add := func(key, format string, args ...any) { ps = append(ps, problem{key, fmt.Sprintf(format, args...)}) }
 
-	if s.HeadDim*s.Heads != s.H && s.HeadDim == s.H/s.Heads && s.H%s.Heads != 0 {
+	if s.HeadDim*s.Heads != s.H && s.HeadDim == s.H/s.Heads && s.H%s.Heads != 0 && s.Arch != "t5" { // T5's d_kv does not follow H
 		add("heads", "heads %d does not divide H %d: choose heads that do, or give head_dim", s.Heads, s.H)
 	} else if s.HeadDim == 0 {
 		add("heads", "heads %d is more than H %d", s.Heads, s.H)
