@@ -40,7 +40,7 @@ func (b *Builder) bert() {
 func (b *Builder) bertClassifier(x, labels TensorID) {
 	s := b.spec
 	n, h, classes := int64(s.B), int64(s.H), int64(s.Labels)
-	y := b.project("bert.pooler.", "dense", b.pick(x, 1), h, h, true)
+	y := b.project("bert.pooler.", "dense", b.pick(x, 1, 0), h, h, true)
 	pooled := b.unary(OpTanh, y)
 	dropped := b.dropout(pooled, s.Dropout.Residual)
 	logits := b.linear(dropped, b.weight("classifier.weight", classes, h), b.weight("classifier.bias", classes))

@@ -57,7 +57,7 @@ func (b *Builder) bloomAttention(p string, norm OpID, x, residual, mask, alibi T
 	qkv := b.reshape(fused, n, seq, a, 3, d)
 	var parts [3]TensorID
 	for i := range parts {
-		parts[i] = b.transpose(b.pick(qkv, 3), 1, 2)
+		parts[i] = b.transpose(b.pick(qkv, 3, i), 1, 2)
 	}
 	q := b.reshape(parts[0], n*a, seq, d)
 	k := b.transpose(b.reshape(parts[1], n*a, seq, d), 1, 2)

@@ -20,9 +20,9 @@ func (b *Builder) cohereNorm(x TensorID, name string, h int64) TensorID {
 func (b *Builder) meanNorm(x, w TensorID) TensorID {
 	f := b.to(x, F32)
 	mean := b.mean(f)
-	variance := b.mean(b.pow(b.elementwise(OpSub, F32, f, mean)))
+	variance := b.mean(b.by(b.pow(b.elementwise(OpSub, F32, f, mean)), 2))
 	centred := b.elementwise(OpSub, F32, f, mean)
-	normed := b.mul(centred, b.unary(OpRsqrt, b.addScalar(variance)))
+	normed := b.mul(centred, b.unary(OpRsqrt, b.by(b.addScalar(variance), b.spec.layerNormEps())))
 	b.Live(f)
 	scaled := b.mul(b.to(w, F32), normed)
 	b.Live(normed)
@@ -70,7 +70,9 @@ func (b *Builder) rotateNeighbours(x TensorID) TensorID {
 	v := *b.t(x)
 	d := v.Shape.At(-1)
 	every := func(from int64) TensorID {
-		return b.view(OpSlice, Attr{A: int64(v.Shape.N) - 1, B: from}, x, v.Shape.With(-1, d/2), v.Stride.With(-1, 2*v.Stride.At(-1)))
+		o := b.view(OpSlice, Attr{A: int64(v.Shape.N) - 1, B: from, C: 2}, x, v.Shape.With(-1, d/2), v.Stride.With(-1, 2*v.Stride.At(-1)))
+		b.t(o).Offset = v.Offset + from*v.Stride.At(-1)
+		return o
 	}
 	even, odd := every(0), every(1)
 	neg := b.unary(OpNeg, odd)

@@ -1,6 +1,9 @@
 package model
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 // torchEncoder is a stack of PyTorch's own nn.TransformerEncoderLayer, or with NeedWeights of a hand-written pre-norm
 // block around nn.MultiheadAttention:
@@ -25,7 +28,7 @@ func (b *Builder) torchEncoder() {
 	table := TensorID(None)
 	if embedded {
 		table = b.weight("embedding.weight", int64(s.Vocab), h)
-		x = b.mulScalar(b.embedding(table, x))
+		x = b.by(b.mulScalar(b.embedding(table, x)), math.Sqrt(float64(h)))
 	}
 	sum := x
 	if positions >= 0 {
@@ -189,7 +192,7 @@ func (b *Builder) multiheadAttention(p string, x, mask TensorID) TensorID {
 	packed := b.contiguous(b.squeeze(b.transpose(b.unsqueeze(proj, 0), 0, 3), 3))
 	var qkv [3]TensorID
 	for i := range qkv {
-		qkv[i] = b.pick(packed, 0)
+		qkv[i] = b.pick(packed, 0, i)
 	}
 	for i := range qkv {
 		qkv[i] = b.transpose(b.reshape(qkv[i], seq, n*a, d), 0, 1)
@@ -221,7 +224,7 @@ func (b *Builder) multiheadAttention(p string, x, mask TensorID) TensorID {
 
 // attentionByHand is the need_weights path on [B·a, S, D]; the weights are left in b.weights.
 func (b *Builder) attentionByHand(q, k, v, mask TensorID) TensorID {
-	scaled := b.mulScalar(q)
+	scaled := b.by(b.mulScalar(q), headScale(b.t(q)))
 	lq, lk := b.lower(scaled), b.lower(b.transpose(k, 1, 2))
 	var scores TensorID
 	if mask >= 0 {

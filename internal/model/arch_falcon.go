@@ -152,7 +152,7 @@ func (b *Builder) falconHeads(p string, x TensorID) (fused, q, k, v TensorID) {
 		k, v = b.indexed(qkv, 2), b.indexed(qkv, 2)
 	default:
 		qkv := b.reshape(fused, n, seq, a, 3, d)
-		q, k, v = b.pick(qkv, 3), b.pick(qkv, 3), b.pick(qkv, 3)
+		q, k, v = b.pick(qkv, 3, 0), b.pick(qkv, 3, 1), b.pick(qkv, 3, 2)
 	}
 	q = b.reshape(b.transpose(q, 1, 2), n, a, seq, d)
 	k = b.reshape(b.transpose(k, 1, 2), n, kv, seq, d)

@@ -1,6 +1,9 @@
 package model
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 // opt is OPTForCausalLM: layer norms before the sublayers, or after them (350m, whose token table is narrower than the
 // layers too). Source: transformers/models/opt/modeling_opt.py.
@@ -28,7 +31,7 @@ func (b *Builder) opt() {
 	if s.Attention == "eager" {
 		mask = b.paddedCausalMask(pos)
 	}
-	place := b.embedding(places, b.plain("aten.add", I64, Shape(n, seq), pos))
+	place := b.embedding(places, b.by(b.plain("aten.add", I64, Shape(n, seq), pos), 1))
 	if e != h {
 		tok = b.linear(tok, projectIn, None)
 	}
@@ -108,7 +111,7 @@ func (b *Builder) optAttention(p string, norm OpID, x, mask TensorID) TensorID {
 	s := b.spec
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	first := b.next()
-	q := b.mulScalar(b.project(p, "q_proj", x, h, h, s.Bias.QKV))
+	q := b.by(b.mulScalar(b.project(p, "q_proj", x, h, h, s.Bias.QKV)), 1/math.Sqrt(float64(d)))
 	q = b.transpose(b.reshape(q, n, seq, a, d), 1, 2)
 	k := b.heads(p, "k_proj", x, h, a, d, s.Bias.QKV)
 	v := b.heads(p, "v_proj", x, h, a, d, s.Bias.QKV)

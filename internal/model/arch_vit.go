@@ -22,7 +22,7 @@ func (b *Builder) vit() {
 	b.begin("head", None)
 	last := b.norm(x, "vit.layernorm", h)
 	b.Live(x, embedded)
-	pooled := b.pick(last, 1)
+	pooled := b.pick(last, 1, 0)
 	logits := b.linear(pooled, b.weight("classifier.weight", int64(s.Labels), h), b.weight("classifier.bias", int64(s.Labels)))
 	b.keepLogits(logits)
 	b.g.Loss = b.crossEntropy(b.reshape(logits, n, int64(s.Labels)), labels)

@@ -126,10 +126,13 @@ func (b *Builder) slice(x TensorID, i int, from, to int64) TensorID {
 }
 
 // pick is x.select(i, k): one index of dimension i.
-func (b *Builder) pick(x TensorID, i int) TensorID {
+func (b *Builder) pick(x TensorID, i, k int) TensorID {
 	v := b.t(x)
 	i = v.Shape.axis(i)
-	return b.view(OpSelect, Attr{A: int64(i)}, x, v.Shape.Remove(i), v.Stride.Remove(i))
+	at := v.Offset + int64(k)*v.Stride.D[i]
+	o := b.view(OpSelect, Attr{A: int64(i), B: int64(k)}, x, v.Shape.Remove(i), v.Stride.Remove(i))
+	b.t(o).Offset = at
+	return o
 }
 
 // split is x.split(sizes, i): views, whose gradients are put together by one cat.
