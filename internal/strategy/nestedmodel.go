@@ -12,10 +12,10 @@ import (
 
 // nestedModel is a model's layers as a chain for SolveNested.
 //
-// PyTorch runs a nested checkpoint without bridges. Prices are those of the flat problem, with one difference: a
-// layer's input is counted as held as long as the layer's saved set, since inside a checkpoint it is, even where the
-// layer's option does not need it. So a nested plan needs at most what the chain says; the simulator has the last
-// word, and the search goes on through the chain's frontier to the fastest plan that it lets pass.
+// PyTorch runs a nested checkpoint without bridges. Prices are those of the flat problem, with one difference: the input
+// of a layer is counted as held as long as the layer's saved set, also by options that do not need it. Inside a
+// checkpoint that is so; outside, the chain believes one boundary tensor too much for each such layer. The simulator has
+// the last word, and the search goes on through the chain's frontier to the fastest plan that it lets pass.
 type nestedModel struct {
 	chain   *Chain
 	options [][]int // by stage: the option of the menu behind each stage option
@@ -37,9 +37,12 @@ func (pr *pricing) nestedModel(p *memory.Program) *nestedModel {
 		backward += pr.shared[u].bytes
 	}
 	base := max(0, min(forward-a[0], backward-a[0]-a[len(a)-1]))
+	held := inputsHeld(p, pr)
 	c := &Chain{Base: base, Input: a[0], Floor: pr.floor(g)}
 	m := &nestedModel{chain: c, menu: pr.options}
-	casts := pr.casts(g)
+	// A layer's forward runs first above what forward starts with, and again inside backward, above what stays there to
+	// its end (logits that the caller holds); autocast's casts may all be alive in the first.
+	lift := max(forward+pr.casts(g), backward-a[len(a)-1])
 	for i := range g.Layers {
 		st := Stage{Type: 1 + pr.same[i], Output: a[i+1], Gradient: a[i+1], Grad: ref[first+i].Grad}
 		var ids []int
@@ -49,13 +52,16 @@ func (pr *pricing) nestedModel(p *memory.Program) *nestedModel {
 			}
 			b := pr.at(k, i)
 			s := pr.keeps(k, i)
-			saved := max(0, s+a[i+1])
-			operands := base + a[i] + saved
+			// inside a checkpoint the input is alive whether or not the option needs it
+			saved, operands := s+a[i+1], base+s+a[i+1]
+			if held[k][pr.same[i]] {
+				saved, operands = max(0, saved-a[i]), base+max(a[i], saved)
+			}
 			st.Options = append(st.Options, StageOption{
 				Label: o.Name, Saved: saved,
 				Forward:          b.Forward,
 				Backward:         b.Backward + b.Recompute + b.Transfer,
-				ForwardOverhead:  max(0, forward+casts+b.ForwardPeak-b.ForwardBefore-operands),
+				ForwardOverhead:  max(0, lift+b.ForwardPeak-b.ForwardBefore-operands),
 				BackwardOverhead: max(0, backward+s+b.BackwardPeak-b.BackwardBefore-operands-a[i+1]),
 			})
 			ids = append(ids, k)
@@ -66,13 +72,54 @@ func (pr *pricing) nestedModel(p *memory.Program) *nestedModel {
 	loss := Choice{Label: "head"}
 	for i := last + 1; i < len(g.Blocks); i++ {
 		b := &ref[i]
-		loss.Forward = max(loss.Forward, forward+casts+b.ForwardPeak-ref[last].ForwardAfter-base-a[len(a)-1])
-		loss.Backward = max(loss.Backward, b.BackwardPeak-pr.held-base-a[len(a)-1])
+		loss.Forward = max(loss.Forward, forward+pr.casts(g)+b.ForwardPeak-ref[last].ForwardAfter-base-a[len(a)-1])
+		loss.Backward = max(loss.Backward, b.BackwardPeak-pr.held+pr.sharedBytes()-base-a[len(a)-1])
 		loss.Time += b.Forward + b.Backward
 		c.LossGrad += b.Grad
 	}
 	c.Loss = []Choice{loss}
 	return m
+}
+
+// inputsHeld says which options keep their layer's input, by option and layer of the priced chain.
+func inputsHeld(p *memory.Program, pr *pricing) [][]bool {
+	g := p.Graph
+	first, _ := layerBlocks(g)
+	out := make([][]bool, len(pr.options))
+	for k := range pr.options {
+		out[k] = make([]bool, g.Layers)
+		o := pr.options[k]
+		s, err := memory.Lower(p, &plan.Plan{Nodes: []plan.Node{{First: 0, Last: g.Layers - 1, Option: &o}}})
+		if err != nil {
+			continue
+		}
+		done := map[int]bool{}
+		for l, q := range pr.same {
+			if done[q] {
+				continue
+			}
+			done[q] = true
+			b, prev := g.Blocks[first+l], g.Blocks[first+l-1]
+			for st := range s.Keeps(b.First, b.End) {
+				if born := g.Storages[st].Born; born >= prev.First && born < prev.End && (l > 0 || holdsHidden(g, b, st)) {
+					out[k][q] = true
+				}
+			}
+		}
+	}
+	return out
+}
+
+// holdsHidden is true if a block reads a storage as its residual stream.
+func holdsHidden(g *model.Graph, b model.Block, st model.StorageID) bool {
+	for i := b.First; i < b.End; i++ {
+		for _, t := range g.Inputs(&g.Ops[i]) {
+			if g.Tensors[t].Storage == st && isHidden(g, t) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // casts is what lives to the end of forward whatever the options keep, of all layers: autocast's weight copies.
@@ -194,6 +241,18 @@ func (pr *pricing) nestedPlan(ctx context.Context, p *memory.Program, sheet *gpu
 		}
 		refused = 0
 		if bestTL == nil || tl.Times.Step() < bestTL.Times.Step() {
+			best, bestTL, bestSol = pl, tl, sol
+		}
+	}
+	// the chain may also believe too little: then the fastest point below that the simulator passes
+	for i := at - 1; i >= 0 && best == nil; i-- {
+		sol := front.Solution(i)
+		pl := m.plan(sol.Nodes)
+		tl, err := memory.Judge(p, pl, sheet)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if tl.Peak.Bytes <= budget {
 			best, bestTL, bestSol = pl, tl, sol
 		}
 	}

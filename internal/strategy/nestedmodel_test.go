@@ -24,6 +24,9 @@ func TestNestedBelowFlat(t *testing.T) {
 		change       func(*model.Spec)
 	}{
 		{"gpt2-xl long", "gpt2-xl", func(s *model.Spec) { s.Vocab, s.B, s.S, s.MaxS = 1000, 8, 8192, 8192 }},
+		{"llama deep", "llama-3.2-1b", func(s *model.Spec) {
+			s.L, s.H, s.Heads, s.KVHeads, s.FFN, s.Vocab, s.B, s.S = 32, 1024, 16, 16, 2752, 1000, 16, 4096
+		}},
 		{"vit-large", "vit-large", func(s *model.Spec) { s.B = 512 }},
 		{"llama-3.2-1b amp", "llama-3.2-1b", func(s *model.Spec) { s.Vocab, s.B, s.S, s.Precision = 2000, 16, 4096, model.AmpBF }},
 	} {
