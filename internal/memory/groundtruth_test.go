@@ -223,12 +223,8 @@ func TestTrace(t *testing.T) {
 
 func TestGroundTruth(t *testing.T) {
 	filter := os.Getenv("CKPTPLAN_CASES")
-	type row struct {
-		worst float64
-		text  string
-	}
 	var bad, n int
-	files := []string{"../../testdata/ground-truth/cases.json"}
+	files := []string{"../../testdata/ground-truth/cases.json", "../../testdata/ground-truth/extra-cases.json"}
 	if f := os.Getenv("CKPTPLAN_CASE_FILE"); f != "" {
 		files = []string{f}
 	}

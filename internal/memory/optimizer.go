@@ -4,9 +4,7 @@ import "ckptplan/internal/model"
 
 // optimizerState is what the optimizer keeps from its first step on.
 type optimizerState struct {
-	kind  string
 	bytes int64
-	first bool
 }
 
 // AdamW keeps two tensors like each parameter, in the parameter's dtype, and a step count of 4 bytes a tensor.
@@ -29,7 +27,7 @@ func (m *machine) optimizer(kind string) {
 		}
 	}
 	if adam && m.state == nil {
-		m.state = &optimizerState{kind: kind}
+		m.state = &optimizerState{}
 		for i, p := range m.g.Params {
 			if p.Trained && m.grad[i] != 0 {
 				m.state.bytes += 2*p.Bytes + 4

@@ -81,11 +81,11 @@ func (s *Spec) Override(o Overrides) error {
 	if o.Seq != nil && t.DecoderL > 0 && t.DecoderS == s.S {
 		t.DecoderS = t.S
 	}
-	for _, p := range t.problems() {
-		if f := flags[p.key]; f != "" {
-			return fmt.Errorf("%s: %s", f, p.text)
+	if ps := t.problems(); len(ps) > 0 {
+		if f := flags[ps[0].key]; f != "" {
+			return fmt.Errorf("%s: %s", f, ps[0].text)
 		}
-		return fmt.Errorf("%s", p.text)
+		return fmt.Errorf("%s", ps[0].text)
 	}
 	t.Warnings = append(slices.DeleteFunc(slices.Clone(s.Warnings), func(w string) bool { return slices.Contains(s.doubts(), w) }), t.doubts()...)
 	t.Defaults = slices.DeleteFunc(slices.Clone(s.Defaults), func(word string) bool {

@@ -204,8 +204,15 @@ func (s *Spec) tooLarge() (key, text string) {
 		n      int
 		common float64
 	}{
-		{"B", s.B, 64}, {"S", s.S, 8192}, {"L", s.L, 64}, {"H", s.H, 8192}, {"heads", s.Heads, 64}, {"ffn", s.FFN, 32768}, {"vocab", s.Vocab, 131072},
-		{"max_positions", s.MaxS, 131072}, {"moe.experts", int(experts), 128},
+		{"B", s.B, 64},
+		{"S", s.S, 8192},
+		{"L", s.L, 64},
+		{"H", s.H, 8192},
+		{"heads", s.Heads, 64},
+		{"ffn", s.FFN, 32768},
+		{"vocab", s.Vocab, 131072},
+		{"max_positions", s.MaxS, 131072},
+		{"moe.experts", int(experts), 128},
 	} {
 		if x := f(in.n) / in.common; x > worst {
 			worst, name, value = x, in.name, in.n

@@ -246,4 +246,6 @@ func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *Problem, 
 }
 
 // defaultReserve is the itemised default reserve beside so many tensor bytes.
-func defaultReserve(req Request, tensors unit.Bytes) unit.Bytes { return gpu.Total(req.Sheet.Reserve(tensors)) }
+func defaultReserve(req Request, tensors unit.Bytes) unit.Bytes {
+	return gpu.Total(req.Sheet.Reserve(tensors))
+}

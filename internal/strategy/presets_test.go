@@ -22,11 +22,29 @@ func TestPresets(t *testing.T) {
 		preset string
 		b, s   int
 	}{
-		{"gpt2", 4, 1024}, {"gpt-1.3b", 8, 2048}, {"llama-3.2-1b", 4, 2048}, {"llama-3-8b", 2, 4096}, {"mistral-7b", 2, 8192},
-		{"qwen2.5-1.5b", 4, 2048}, {"qwen3-0.6b", 8, 2048}, {"pythia-410m", 8, 2048}, {"opt-1.3b", 8, 1024}, {"bert-base", 32, 512},
-		{"roberta-base", 16, 512}, {"vit-base", 128, 197}, {"mixtral-8x7b", 1, 2048}, {"phi-2", 4, 1024}, {"phi-3-mini", 2, 2048},
-		{"gemma-2b", 2, 1024}, {"gemma-2-2b", 2, 2048}, {"olmo-2-7b", 2, 2048}, {"starcoder2-3b", 4, 1024}, {"falcon-7b", 2, 1024},
-		{"bloom-560m", 4, 1024}, {"granite-3-8b", 1, 2048}, {"command-r", 1, 1024},
+		{"gpt2", 4, 1024},
+		{"gpt-1.3b", 8, 2048},
+		{"llama-3.2-1b", 4, 2048},
+		{"llama-3-8b", 2, 4096},
+		{"mistral-7b", 2, 8192},
+		{"qwen2.5-1.5b", 4, 2048},
+		{"qwen3-0.6b", 8, 2048},
+		{"pythia-410m", 8, 2048},
+		{"opt-1.3b", 8, 1024},
+		{"bert-base", 32, 512},
+		{"roberta-base", 16, 512},
+		{"vit-base", 128, 197},
+		{"mixtral-8x7b", 1, 2048},
+		{"phi-2", 4, 1024},
+		{"phi-3-mini", 2, 2048},
+		{"gemma-2b", 2, 1024},
+		{"gemma-2-2b", 2, 2048},
+		{"olmo-2-7b", 2, 2048},
+		{"starcoder2-3b", 4, 1024},
+		{"falcon-7b", 2, 1024},
+		{"bloom-560m", 4, 1024},
+		{"granite-3-8b", 1, 2048},
+		{"command-r", 1, 1024},
 	}
 	for _, c := range cases {
 		t.Run(c.preset, func(t *testing.T) {

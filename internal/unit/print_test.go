@@ -8,7 +8,7 @@ func TestPrint(t *testing.T) {
 		{"bytes", Bytes(1023).String(), "1023 B"},
 		{"KiB", Bytes(1536).String(), "1.50 KiB"},
 		{"just under a GiB", (GiB - 1).String(), "1024 MiB"},
-		{"GiB", (GiB).String(), "1.00 GiB"},
+		{"GiB", GiB.String(), "1.00 GiB"},
 		{"rounds up a digit", Bytes(10_737_000_000).String(), "10.0 GiB"}, // 9.9996 GiB
 		{"negative", (-3 * GiB / 2).String(), "-1.50 GiB"},
 		{"both", Bytes(21_300_000_000).Both(), "21.3 GB (19.8 GiB)"},
