@@ -36,9 +36,9 @@ func (e *hostEngine) initialise() {
 		switch {
 		case s.Role == model.Parameter:
 			e.initWeight(model.StorageID(i), b, r)
-		case b.reals != nil && strings.HasSuffix(s.Name, "inv_freq"): // rotary: 10000^(−2i/D)
+		case b.reals != nil && strings.HasSuffix(s.Name, "inv_freq"): // rotary: θ^(−2i/D)
 			for k := range b.reals {
-				b.reals[k] = roundTo(e.types[i], float32(math.Pow(10000, -float64(k)/float64(len(b.reals)))))
+				b.reals[k] = roundTo(e.types[i], float32(math.Pow(rotaryBase(e.g.Spec.Arch), -float64(k)/float64(len(b.reals)))))
 			}
 		case strings.HasSuffix(s.Name, "embed_scale"): // Gemma: √H
 			b.reals[0] = roundTo(e.types[i], float32(math.Sqrt(float64(e.g.Spec.H))))
@@ -60,11 +60,19 @@ func (e *hostEngine) initialise() {
 	}
 }
 
+// rotaryBase is θ, the class's own default.
+func rotaryBase(arch string) float64 {
+	if arch == "cohere" {
+		return 500_000
+	}
+	return 10_000
+}
+
 // classes is the range of an integer input's values. Token ids keep clear of padding, which is 0 or 1 and takes no
 // gradient.
 func (e *hostEngine) classes(name string) (from, below int64) {
 	s := e.g.Spec
-	if name == "labels" && s.Labels > 0 {
+	if (name == "labels" || name == "target") && s.Labels > 0 {
 		return 0, int64(s.Labels)
 	}
 	if name == "input_ids" && s.Vocab > 2 {

@@ -23,6 +23,7 @@ func init() {
 		model.OpClone:     func(c *hostCall) { c.out[0].copyFrom(c.in[0]) },
 		model.OpToCopy:    func(c *hostCall) { c.out[0].copyFrom(c.in[0]) },
 		model.OpCat:       forwardCat,
+		model.OpStack:     forwardStack,
 		model.OpPad:       forwardPad,
 		model.OpAdd:       elementwise(func(x, y float32) float32 { return x + y }),
 		model.OpSub:       elementwise(func(x, y float32) float32 { return x - y }),
@@ -53,6 +54,9 @@ func init() {
 		model.OpBMM:     func(c *hostCall) { c.out[0].setReals(matmul(c.in[0], c.in[1])) },
 		model.OpAddMM: func(c *hostCall) {
 			c.out[0].setReals(addRow(matmul(c.in[1], c.in[2]), c.in[0].reals()))
+		},
+		model.OpBMMAdd: func(c *hostCall) {
+			c.out[0].setReals(plus(matmul(c.in[1], c.in[2]), c.in[0].broadcast(c.out[0].shape).reals()))
 		},
 		model.OpConv2D:             forwardConv2D,
 		model.OpFlashAttention:     forwardAttention,
@@ -126,6 +130,16 @@ func forwardCat(c *hostCall) {
 		n := x.shape.D[i]
 		c.out[0].narrow(i, at, n).copyFrom(x)
 		at += n
+	}
+}
+
+// forwardStack puts tensors side by side along a new dimension.
+func forwardStack(c *hostCall) {
+	i := int(c.op.Attr.A)
+	for k, x := range c.in {
+		t := c.out[0].narrow(i, int64(k), 1)
+		t.shape, t.stride = t.shape.Remove(i), t.stride.Remove(i)
+		t.copyFrom(x)
 	}
 }
 

@@ -163,8 +163,10 @@ func backDropout(c *hostBackCall) {
 
 // backSlice, backSelect and backPad put the gradient where its elements came from, among zeros.
 func backSlice(c *hostBackCall) {
-	i := int(c.op.Attr.A)
-	c.out.narrow(i, c.op.Attr.B, c.shape(model.G0).D[i]).copyFrom(c.node.value(model.G0))
+	i, step := int(c.op.Attr.A), max(1, c.op.Attr.C)
+	t := c.out.narrow(i, c.op.Attr.B, c.shape(model.G0).D[i])
+	t.stride = t.stride.With(i, step*t.stride.D[i])
+	t.copyFrom(c.node.value(model.G0))
 }
 
 func backSelect(c *hostBackCall) {

@@ -105,6 +105,7 @@ func TestHostEngineRefusesOps(t *testing.T) {
 // hostArchs are the classes that the host engine runs.
 var hostArchs = []string{
 	"gpt2", "llama", "mistral", "qwen2", "qwen3", "bert", "roberta", "vit", "gpt-neox", "phi", "phi3", "gemma", "gemma2", "olmo2", "starcoder2", "granite",
+	"cohere", "opt",
 }
 
 func archDoc(arch, dtype, attention string) string {

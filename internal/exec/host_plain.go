@@ -25,7 +25,11 @@ func init() {
 		"aten.sin":             unary(math.Sin),
 		"aten.mul":             withScalar(func(x, s float32) float32 { return x * s }),
 		"aten.new_ones":        plainMask(func(*hostCall, int64, int64) bool { return true }),
-		"aten.ones":            plainMask(func(*hostCall, int64, int64) bool { return true }),
+		"aten.ones":            plainOnes,
+		"aten.cumsum":          plainCumSum,
+		"aten.full":            plainFull,
+		"aten.triu":            plainTriU,
+		"aten.mean":            plainMeanHeads,
 		"aten.tril":            plainMask(func(_ *hostCall, q, k int64) bool { return k <= q }),
 		"aten.le":              plainMask(func(_ *hostCall, q, k int64) bool { return k <= q }),
 		"aten.gt":              plainMask(func(c *hostCall, q, k int64) bool { return k > c.in[0].ints()[q] }),
@@ -100,10 +104,65 @@ func plainOuter(c *hostCall) {
 	c.out[0].setReals(out)
 }
 
+func plainOnes(c *hostCall) {
+	if c.out[0].buf.bools != nil {
+		plainMask(func(*hostCall, int64, int64) bool { return true })(c)
+		return
+	}
+	c.out[0].setReals(each(make([]float32, c.out[0].count()), func(float32) float32 { return 1 }))
+}
+
+// plainCumSum is the running sum of each row.
+func plainCumSum(c *hostCall) {
+	n := int(c.out[0].shape.At(-1))
+	out := append([]float32(nil), c.in[0].reals()...)
+	for i := range out {
+		if i%n > 0 {
+			out[i] += out[i-1]
+		}
+	}
+	c.out[0].setReals(out)
+}
+
+// plainFull and plainTriU make generate_square_subsequent_mask: −∞ everywhere, then 0 up to the diagonal.
+func plainFull(c *hostCall) {
+	c.out[0].setReals(each(make([]float32, c.out[0].count()), func(float32) float32 { return float32(math.Inf(-1)) }))
+}
+
+func plainTriU(c *hostCall) {
+	n := int(c.out[0].shape.At(-1))
+	out := append([]float32(nil), c.in[0].reals()...)
+	for i := range out {
+		if i%n <= i/n {
+			out[i] = 0
+		}
+	}
+	c.out[0].setReals(out)
+}
+
+// plainMeanHeads is the mean over heads of weights [B·a, S, S], seen as [B, a, S, S].
+func plainMeanHeads(c *hostCall) {
+	x, n := c.in[0].reals(), int(c.out[0].count()/c.out[0].shape.D[0])
+	heads := len(x) / n / int(c.out[0].shape.D[0])
+	out := make([]float32, c.out[0].count())
+	for i, v := range x {
+		out[i/(n*heads)*n+i%n] += v / float32(heads)
+	}
+	c.out[0].setReals(out)
+}
+
 // plainTwice is the angles [1, D/2, S] turned to [1, S, D/2] and put side by side with themselves.
 func plainTwice(c *hostCall) {
 	half := c.in[0].shape.D[1]
 	turned := c.in[0].swapped(1, 2)
+	if c.op.Attr.A == 1 { // each angle twice (repeat_interleave)
+		var out []float32
+		for _, x := range turned.reals() {
+			out = append(out, x, x)
+		}
+		c.out[0].setReals(out)
+		return
+	}
 	c.out[0].narrow(2, 0, half).copyFrom(turned)
 	c.out[0].narrow(2, half, half).copyFrom(turned)
 }

@@ -178,8 +178,14 @@ func (t hostTensor) copyFrom(src hostTensor) {
 	switch {
 	case t.buf.reals != nil:
 		t.setReals(src.reals())
-	case t.buf.ints != nil:
+	case t.buf.ints != nil && src.buf.ints != nil:
 		t.setInts(src.ints())
+	case t.buf.ints != nil:
+		v := make([]int64, src.count())
+		for i, x := range src.reals() {
+			v[i] = int64(x)
+		}
+		t.setInts(v)
 	default:
 		t.setBools(src.bools())
 	}

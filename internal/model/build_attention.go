@@ -46,7 +46,7 @@ func (b *Builder) repeatKV(x TensorID, n int64) TensorID {
 // holds them in a local (`hidden_states, _ = self.self_attn(…)`) until it returns: see endLayer.
 func (b *Builder) eager(q, k, v TensorID, a attention) TensorID {
 	kr, vr := b.repeatKV(k, a.groups), b.repeatKV(v, a.groups)
-	w := b.by(b.mulScalar(b.matmul(q, b.transpose(kr, 2, 3))), headScale(b.t(q)))
+	w := b.by(b.mulScalar(b.matmul(q, b.transpose(kr, 2, 3))), a.scale(b.t(q)))
 	if a.softcap {
 		w = b.by(b.mulScalar(b.unary(OpTanh, b.by(b.unary(OpDivScalar, w), attnSoftcap))), attnSoftcap)
 	}
@@ -130,7 +130,7 @@ func (b *Builder) dotProduct(q, k, v TensorID, a attention) TensorID {
 
 // flash pads heads to a multiple of 8 before the kernel and slices the result.
 func (b *Builder) flash(q, k, v TensorID, a attention) TensorID {
-	scale := headScale(b.t(q))
+	scale := a.scale(b.t(q))
 	d := b.t(q).Shape.At(-1)
 	if pad := (8 - d%8) % 8; pad > 0 {
 		q, k, v = b.pad(q, pad), b.pad(k, pad), b.pad(v, pad)
@@ -167,7 +167,7 @@ func (b *Builder) efficient(q, k, v, mask TensorID, a attention) TensorID {
 		ins = append(ins, b.expand(bias, s.D[0], s.D[1], s.D[2], sk))
 	}
 	op := b.emit(OpEfficientAttention, Attr{B: asAttr(a.causal && mask < 0)}, ins...)
-	op.Scalar, op.Drop = headScale(b.t(q)), a.dropout
+	op.Scalar, op.Drop = a.scale(b.t(q)), a.dropout
 	o := b.fresh(x.DType, s.With(-1, b.t(v).Shape.At(-1)), headsLastOf(s.With(-1, b.t(v).Shape.At(-1))))
 	rows := (s.D[2] + 31) / 32 * 32
 	b.fresh(F32, Shape(s.D[0], s.D[1], rows), Dims{})
@@ -187,6 +187,14 @@ func headsLast(q Layout) Dims {
 
 // headsLastOf is the layout of a [B, a, S, D] tensor stored as [B, S, a, D].
 func headsLastOf(s Dims) Dims { return s.Swap(1, 2).Contiguous().Swap(1, 2) }
+
+// scale is the factor of attention scores, 1 where the query has it already.
+func (a *attention) scale(q *Tensor) float64 {
+	if a.scaleQuery {
+		return 1
+	}
+	return headScale(q)
+}
 
 // headScale is the factor of attention scores, 1/√D, for query q [B, a, S, D].
 func headScale(q *Tensor) float64 { return 1 / math.Sqrt(float64(q.Shape.At(-1))) }

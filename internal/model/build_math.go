@@ -17,7 +17,7 @@ func (b *Builder) mathAttention(q, k, v, mask TensorID, a attention) TensorID {
 		q, k, v = b.to(q, F32), b.to(k, F32), b.to(v, F32)
 	}
 	s, sk := b.t(q).Shape, b.t(k).Shape.D[2]
-	root := math.Sqrt(headScale(b.t(q)))
+	root := math.Sqrt(a.scale(b.t(q)))
 	qs := b.by(b.mulScalar(q), root)
 	if mask < 0 && a.causal {
 		ones := b.plain("aten.ones", Bool, Shape(s.D[2], sk))

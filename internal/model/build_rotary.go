@@ -11,6 +11,7 @@ func (b *Builder) rotaryTable(invFreq, positions TensorID, dim int64, dt DType) 
 	freqs := b.plain("aten.bmm", F32, Shape(1, dim/2, s), inv, pos)
 	b.Live(inv, pos)
 	emb := b.plain("aten.cat", F32, Shape(1, s, dim), freqs)
+	b.g.Ops[b.next()-1].Attr.A = asAttr(b.spec.Arch == "cohere") // each angle beside itself, not the row beside itself
 	c := b.by(b.plain("aten.mul", F32, Shape(1, s, dim), b.plain("aten.cos", F32, Shape(1, s, dim), emb)), 1)
 	d := b.by(b.plain("aten.mul", F32, Shape(1, s, dim), b.plain("aten.sin", F32, Shape(1, s, dim), emb)), 1)
 	b.Live(c, d)
