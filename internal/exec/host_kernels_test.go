@@ -145,3 +145,21 @@ func TestUndeclaredReads(t *testing.T) {
 		}
 	}
 }
+
+// A local that is let go before its last reader is an error of the run, not a wrong number.
+func TestHostEngineReadsOnlyWhatIsHeld(t *testing.T) {
+	p := hostProgram(t, fmt.Sprintf(hostModels["llama"], "fp32", "eager"))
+	g := p.Graph
+	sp, _ := g.Span(1, "mlp")
+	for i := sp.First; i < sp.End; i++ {
+		if g.Ops[i].Kind != model.OpSilu {
+			continue
+		}
+		s := &g.Storages[g.Tensors[g.Outputs(&g.Ops[i])[0]].Storage]
+		s.Drop = i // read by the product of gate and up
+		_, err := RunHost(context.Background(), HostOptions{Schedule: lowered(t, p, "full")})
+		if err == nil || err.Error() != "aten.silu is read where nothing holds it" {
+			t.Errorf("%v", err)
+		}
+	}
+}
