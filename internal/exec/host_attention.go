@@ -197,3 +197,26 @@ func forwardAttention(c *hostCall) {
 	c.out[2].setInts([]int64{int64(s.random.key)})
 	c.out[3].setInts([]int64{int64(s.random.offset)})
 }
+
+// backAttention runs the kernel once a node and hands out its gradients.
+func backAttention(c *hostBackCall) {
+	n := c.node
+	if n.attention == nil {
+		var bias []float32
+		if n.meta(model.I3).shape.N > 0 {
+			bias = n.value(model.I3).reals()
+		}
+		s := newHostScores(c.op, n.value(model.I0), n.value(model.I1), n.value(model.I2), bias)
+		if c.op.Kind == model.OpFlashAttention {
+			state := n.value(model.O2).ints()
+			s.from(hostRandom{key: uint64(state[0]), offset: uint64(state[1])})
+		} else {
+			s.from(hostRandom{key: uint64(n.value(model.O2).ints()[0]), offset: uint64(n.value(model.O3).ints()[0])})
+		}
+		lse := n.value(model.O1).narrow(2, 0, int64(s.rows))
+		g := s.backward(n.value(model.G0).reals(), n.value(model.O0).reals(), lse.reals())
+		n.attention = &g
+	}
+	g := n.attention
+	c.out.setReals([][]float32{g.q, g.k, g.v, g.bias}[c.step.Out.Input()])
+}

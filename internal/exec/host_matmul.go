@@ -40,29 +40,6 @@ func addRow(x, row []float32) []float32 {
 	return x
 }
 
-// patches are the pixels under each output of a convolution whose patches touch and do not overlap, as rows:
-// [B·side·side, channels·patch·patch].
-func patches(x hostTensor, w model.Dims) hostTensor {
-	n, ch, p := x.shape.D[0], x.shape.D[1], w.D[2]
-	side := x.shape.D[2] / p
-	px, size := x.reals(), x.shape.D[2]
-	rows, width := n*side*side, ch*p*p
-	out := make([]float32, 0, rows*width)
-	for b := range n {
-		for r := range side {
-			for c := range side {
-				for k := range ch {
-					for i := range p {
-						at := ((b*ch+k)*size+r*p+i)*size + c*p
-						out = append(out, px[at:at+p]...)
-					}
-				}
-			}
-		}
-	}
-	return scratch(x.buf.engine, out, rows, width)
-}
-
 // scratch is a matrix of a kernel's own, which the device does not count: a library's workspace.
 func scratch(e *hostEngine, v []float32, rows, cols int64) hostTensor {
 	s := model.Shape(rows, cols)
@@ -73,15 +50,3 @@ func scratch(e *hostEngine, v []float32, rows, cols int64) hostTensor {
 func (t hostTensor) asMatrix(rows, cols int64) hostTensor {
 	return scratch(t.buf.engine, t.reals(), rows, cols)
 }
-
-// forwardConv2D is the convolution with one output a patch: w·patch + bias, [B, H, side, side].
-func forwardConv2D(c *hostCall) {
-	x, w := c.in[0], c.in[1].shape
-	h := w.D[0]
-	cols := patches(x, w)
-	y := addRow(matmul(cols, c.in[1].asMatrix(h, w.Count()/h).swapped(0, 1)), c.in[2].reals())
-	channelsFirst(c.out[0]).setReals(y)
-}
-
-// channelsFirst is a [B, C, side, side] tensor seen as [B·side·side rows, C] in the order of patches.
-func channelsFirst(t hostTensor) hostTensor { return t.swapped(1, 2).swapped(2, 3) }

@@ -14,10 +14,10 @@ import (
 
 // Small models of the four classes, with dropout.
 var hostModels = map[string]string{
-	"gpt2":  "{arch: gpt2, L: 4, H: 16, heads: 2, S: 8, B: 2, vocab: 30, max_positions: 8, dtype: %s, attention: %s, dropout: 0.1}",
-	"llama": "{arch: llama, L: 4, H: 32, heads: 4, kv_heads: 2, ffn: 48, S: 8, B: 2, vocab: 30, dtype: %s, attention: %s, dropout: {attention: 0.1}}",
-	"bert":  "{arch: bert, L: 4, H: 16, heads: 2, S: 8, B: 2, vocab: 30, max_positions: 8, dtype: %s, attention: %s, dropout: 0.1}",
-	"vit":   "{arch: vit, L: 4, H: 16, heads: 2, S: 10, B: 2, labels: 5, image: {size: 12, patch: 4}, dtype: %s, attention: %s, dropout: 0.1}",
+	"gpt2":  "{arch: gpt2, L: 4, H: 8, heads: 2, S: 6, B: 2, vocab: 15, max_positions: 6, dtype: %s, attention: %s, dropout: 0.1}",
+	"llama": "{arch: llama, L: 4, H: 16, heads: 4, kv_heads: 2, ffn: 24, S: 6, B: 2, vocab: 15, dtype: %s, attention: %s, dropout: {attention: 0.1}}",
+	"bert":  "{arch: bert, L: 4, H: 8, heads: 2, S: 6, B: 2, vocab: 15, max_positions: 6, dtype: %s, attention: %s, dropout: 0.1}",
+	"vit":   "{arch: vit, L: 4, H: 8, heads: 2, S: 10, B: 2, labels: 5, image: {size: 12, patch: 4}, dtype: %s, attention: %s, dropout: 0.1}",
 }
 
 var hostStrategies = []string{
