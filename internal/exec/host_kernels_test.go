@@ -112,7 +112,7 @@ func archDoc(arch, dtype, attention string) string {
 	if doc, ok := hostModels[arch]; ok {
 		return fmt.Sprintf(doc, dtype, attention)
 	}
-	return fmt.Sprintf("{arch: %s, L: 2, H: 16, heads: 2, S: 8, B: 2, vocab: 30, max_positions: 12, dtype: %s, attention: %s}", arch, dtype, attention)
+	return fmt.Sprintf("{arch: %s, L: 2, H: 16, heads: 2, head_dim: 8, ffn: 24, S: 8, B: 2, vocab: 30, max_positions: 12, dtype: %s, attention: %s}", arch, dtype, attention)
 }
 
 // A kernel that reads what its op's row does not save fails with an error that names both, checkpointed or not.

@@ -139,7 +139,7 @@ func TestHostEngineTrainingSettings(t *testing.T) {
 		llama + "bf16, train: {finetune: lora, lora: {r: 2, alpha: 4, dropout: 0.1, targets: [q_proj, v_proj, up_proj]}}}",
 		llama + "amp-bf16, train: {grad_accum: 2, finetune: lora, lora: {r: 2, alpha: 4, dropout: 0, dtype: fp32, targets: [o_proj, gate_proj]}}}",
 	}
-	encoder := "{arch: torch-encoder, L: 3, labels: 5, H: 16, heads: 2, S: 8, B: 2, dtype: "
+	encoder := "{arch: torch-encoder, L: 3, labels: 5, H: 16, ffn: 24, heads: 2, S: 8, B: 2, dtype: "
 	docs = append(docs,
 		encoder+"bf16}", encoder+"fp32, causal: true, need_weights: true}",
 		"{arch: custom, L: 3, S: 8, H: 16, B: 2, heads: 2, dtype: bf16, ops: [layernorm, linear 4H, gelu, dropout 0.1, linear H, residual, attention]}",
