@@ -21,6 +21,9 @@ type optimizeOptions struct {
 	outputOptions
 	class       string // auto, flat or nested
 	maxForwards count
+	offload     bool
+	window      count
+	hostMemory  sizeFlag
 	objective   string
 	target      string
 	global      count
@@ -63,6 +66,9 @@ With --target the plan is one that the trainer's own knobs can run, and the pric
 	cmd.Flags().StringVar(&o.class, "class", "auto", "plans to choose among: flat (each layer on its own), nested (segments inside segments), or auto")
 	complete(cmd, "class", "auto", "flat", "nested")
 	cmd.Flags().Var(&o.maxForwards, "max-forwards", "most `times` that a layer runs forward as a whole in a nested plan (default: no bound)")
+	cmd.Flags().BoolVar(&o.offload, "offload", false, "let layers keep tensors in pinned host memory")
+	cmd.Flags().Var(&o.window, "offload-window", "`layers` that may run while a copy to or from the host is under way (default: the compute stream makes the copies)")
+	cmd.Flags().Var(&o.hostMemory, "host-memory", "most host memory that offloading may take (default: no cap)")
 	cmd.Flags().StringVar(&o.objective, "objective", "time", "time (the fastest step), throughput (the micro batch is chosen, too), memory (the lowest peak, with or without a budget), max-batch or max-seq (the largest that fits)")
 	complete(cmd, "objective", strings.Split(objectiveNames(), ", ")...)
 	cmd.Flags().StringVar(&o.target, "target", "", "`trainer` that has to run the plan with its own knobs")
@@ -112,7 +118,8 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	}
 	stop := progress(cmd.ErrOrStderr(), "searching")
 	result, err := study.Optimize(cmd.Context(), report.OptimizeRequest{
-		Class: o.class, MaxForwards: int(o.maxForwards), Objective: report.Objective(o.objective), Target: target, GlobalBatch: int(o.global),
+		Class: o.class, MaxForwards: int(o.maxForwards),
+		Offload: o.offload, Window: int(o.window), HostMemory: o.hostMemory.bytes, Objective: report.Objective(o.objective), Target: target, GlobalBatch: int(o.global),
 		Card: card, Device: device, Reserve: o.kept(), Tool: version(),
 	})
 	stop()
@@ -174,7 +181,7 @@ func (o *optimizeOptions) checkFrontier(cmd *cobra.Command) error {
 		}
 		return nil
 	}
-	for _, flag := range []string{"plan", "target", "max-forwards", "global-batch"} {
+	for _, flag := range []string{"plan", "target", "max-forwards", "global-batch", "offload", "offload-window", "host-memory"} {
 		if given(flag) {
 			return usagef("--%s is for one plan: leave out --frontier", flag)
 		}
@@ -196,6 +203,11 @@ func (o *optimizeOptions) checkSearch(cmd *cobra.Command, device unit.Bytes) err
 		return err
 	}
 	objective := report.Objective(o.objective)
+	for _, flag := range []string{"offload-window", "host-memory"} {
+		if cmd.Flags().Changed(flag) && !o.offload {
+			return usagef("--%s is for --offload", flag)
+		}
+	}
 	switch {
 	case !slices.Contains([]string{"auto", "flat", "nested"}, o.class):
 		return usagef("--class %q is not one of auto, flat, nested", o.class)

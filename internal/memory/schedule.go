@@ -16,6 +16,8 @@ type Schedule struct {
 	Regions []Region
 	// Owner is the innermost region of each op, or −1.
 	Owner []int32
+
+	windowed bool // some region has a window
 }
 
 // Region is one checkpoint: ops First…End−1 are run again when backward first needs something they saved.
@@ -27,6 +29,8 @@ type Region struct {
 	Inputs []model.StorageID
 	// HostSaved: nothing is recomputed; each saved tensor goes to the host and comes back.
 	HostSaved bool
+	// Window is how many blocks may run before HostSaved's copies have left or arrived; 0: the compute stream makes them.
+	Window int32
 	// HostInputs: what the layer before hands over is kept on the host; tables and masks stay on the device.
 	HostInputs bool
 	// Sent are the inputs that HostInputs sends to the host; they are not in Inputs.
@@ -96,7 +100,7 @@ func (s *Schedule) part(layer int, part plan.Region, parent int32) error {
 	}
 	found := 0
 	for _, sp := range ranges {
-		r := Region{First: sp.First, End: sp.End, Parent: parent, HostSaved: part.Offload == "saved", HostInputs: part.Offload == "inputs"}
+		r := Region{First: sp.First, End: sp.End, Parent: parent, HostSaved: part.Offload == "saved", Window: int32(part.Window), HostInputs: part.Offload == "inputs"}
 		if len(part.Cache) > 0 {
 			r.Cached = map[model.OpID]bool{}
 			whole, _ := g.Span(layer, "layer")
@@ -138,6 +142,7 @@ func (s *Schedule) add(r Region) int32 {
 		s.Owner[i] = id
 	}
 	s.Regions = append(s.Regions, r)
+	s.windowed = s.windowed || r.Window > 0
 	return id
 }
 

@@ -62,6 +62,11 @@ type machine struct {
 	cost     *costs
 	time     Times
 	prof     *profiler
+	// flights are copies to the host that have not left, in order; linkFree is when the link is done with all it was
+	// given; back says, by region, when its copies are on the device again (−1: not asked for).
+	flights  []flight
+	linkFree int64
+	back     []int64
 }
 
 func newMachine(s *Schedule) *machine {
@@ -139,6 +144,9 @@ func (m *machine) run(r int32, first, end model.OpID, lv int32, stop model.OpID,
 	stores := m.g.Storages
 	refs := m.refs[lv]
 	for i := first; i < end; i++ {
+		if lv == 0 && len(m.flights) > 0 {
+			m.land(m.g.Ops[i].Block)
+		}
 		if m.prof != nil && lv == 0 {
 			m.prof.forward(m, m.g.Ops[i].Block)
 		}
@@ -198,7 +206,11 @@ func (m *machine) save(e *opEntry, own, r, lv int32) {
 		case own >= 0 && m.s.Regions[own].HostSaved:
 			if lv == 0 && !s.param {
 				m.pack(e, s)
-				m.toHost(s.bytes)
+				if w := m.s.Regions[own].Window; w > 0 {
+					m.depart(s, w)
+				} else {
+					m.toHost(s.bytes)
+				}
 			}
 		case r < 0:
 			if !s.static {
@@ -316,7 +328,9 @@ func (m *machine) unpack(i model.OpID) {
 		return
 	}
 	m.ensure(own)
-	if m.s.Regions[own].HostSaved {
+	if m.s.Regions[own].Window > 0 {
+		m.arrived(own)
+	} else if m.s.Regions[own].HostSaved {
 		for _, s := range m.p.saves[e.save:e.saveEnd] {
 			if !s.param {
 				m.live += s.bytes
@@ -388,11 +402,13 @@ func (m *machine) dropCache(reg *Region) {
 // forward runs the forward pass.
 func (m *machine) forward() {
 	m.phase, m.again = Forward, false
+	m.linkFree = 0
 	if m.prof != nil {
 		m.prof.reset()
 	}
 	m.mark("start")
 	m.run(-1, 0, model.OpID(len(m.g.Ops)), 0, model.None, false)
+	m.land(int32(len(m.g.Blocks)))
 	if m.prof != nil {
 		m.prof.closeForward(m)
 		m.prof.reset()
@@ -410,10 +426,17 @@ func (m *machine) backward() {
 	m.op = model.None
 	m.mark("start")
 	clear(m.done)
+	m.linkFree = 0
+	m.back = m.back[:0]
+	at := int32(len(m.g.Blocks))
 	grads := m.p.tape.grads
 	var kept, held int64
 	for _, e := range m.p.tape.events {
 		m.op = e.op
+		if b := m.g.Ops[e.op].Block; b != at && m.s.windowed {
+			at = b
+			m.fetch(b)
+		}
 		if m.prof != nil {
 			m.prof.backward(m, m.g.Ops[e.op].Block, kept)
 		}

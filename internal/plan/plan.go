@@ -38,4 +38,7 @@ type Region struct {
 	// Offload: "saved" moves each tensor that autograd saves in the span to the host and recomputes nothing;
 	// "inputs" checkpoints the span and holds its inputs on the host.
 	Offload string `yaml:"offload,omitempty" json:"offload,omitempty"`
+	// Window, with offload "saved", is the number of following blocks that may run before a copy to the host has left,
+	// and before the copy back has arrived: copies run on a stream of their own. 0: the compute stream makes them.
+	Window int `yaml:"window,omitempty" json:"window,omitempty"`
 }

@@ -210,7 +210,7 @@ func (r *reader) option(path string, n *yaml.Node) *Option {
 func (r *reader) region(path string, n *yaml.Node) Region {
 	var g Region
 	r.at[path] = n
-	r.Map(path, n, "{span: layer}", []string{"span", "cache", "offload"}, func(key string, v *yaml.Node) {
+	r.Map(path, n, "{span: layer}", []string{"span", "cache", "offload", "window"}, func(key string, v *yaml.Node) {
 		where := path + "." + key
 		r.at[where] = v
 		switch key {
@@ -223,6 +223,8 @@ func (r *reader) region(path string, n *yaml.Node) Region {
 			})
 		case "offload":
 			g.Offload = r.Word(where, v, Offloads)
+		case "window":
+			g.Window = r.Count(where, v, 1)
 		}
 	})
 	return g

@@ -130,6 +130,9 @@ func (c *checker) option(at string, o *Option, nested bool) {
 		if nested && r.Offload != "" {
 			c.add(where+".offload", "inside a segment nothing is offloaded: the segment's own recompute would send it a second time")
 		}
+		if r.Window != 0 && r.Offload != "saved" {
+			c.add(where+".window", "a window is for offload: saved")
+		}
 		if r.Offload == "saved" && len(r.Cache) > 0 {
 			c.add(where+".cache", "offload: saved recomputes nothing, so nothing is cached")
 		}

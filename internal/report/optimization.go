@@ -87,7 +87,11 @@ type OptimizeRequest struct {
 	// Class is auto, flat or nested; MaxForwards bounds how often a layer's forward runs in a nested plan, 0: no bound.
 	Class       string
 	MaxForwards int
-	Objective   Objective
+	// Offload allows plans that keep tensors on the host; Window and HostMemory are as in strategy.Request.
+	Offload    bool
+	Window     int
+	HostMemory unit.Bytes
+	Objective  Objective
 	// Target is the trainer that has to run the plan, or nil. It goes with the objective Fastest.
 	Target *strategy.Target
 	// GlobalBatch is the number of sequences a step that accumulation must make up, for Throughput; 0: any.
@@ -106,6 +110,7 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 	}
 	r := strategy.Request{
 		Budget: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet, Class: req.Class, MaxForwards: req.MaxForwards,
+		Offload: req.Offload, OffloadWindow: req.Window, HostMemory: req.HostMemory,
 	}
 	var res *strategy.Result
 	switch req.Objective {

@@ -21,8 +21,8 @@ var ErrNotCertified = errors.New("the plan is not the result of a search for the
 // shownOwners is how many owners of the peak a certificate lists.
 const shownOwners = 6
 
-// Certify writes down why a result of Optimize is the fastest plan of its class, from the same program and request. A
-// nested plan's certificate holds its peak and time, and no proof.
+// Certify writes down why a result of Optimize is the fastest plan of its class, from the same program and request. The
+// certificate of a nested plan, and of one with a window or a cap for offloading, holds peak and time, and no proof.
 func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, error) {
 	c := &plan.Certificate{
 		Class: res.Class, Status: string(Feasible), Budget: req.Budget, Reserve: req.Budget - res.TensorBudget, TensorBudget: res.TensorBudget,
@@ -31,11 +31,11 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 		Time:   plan.CertifiedTime{Step: res.Timeline.Times.Step(), Extra: extraTime(res.Timeline)},
 		Closed: plan.CertifiedSearch{How: "none"},
 	}
-	if res.Class == "nested" {
+	if res.Class == "nested" || req.OffloadWindow > 0 || req.HostMemory > 0 {
 		return c, nil
 	}
 	sol, prob := res.Solution, res.Problem
-	if res.Class != "flat" || sol == nil || sol.Closed == "" || req.HostMemory > 0 {
+	if res.Class != "flat" || sol == nil || sol.Closed == "" {
 		return nil, ErrNotCertified
 	}
 	pr, err := price(p, req.Sheet, req.more()...)

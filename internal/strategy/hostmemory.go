@@ -2,16 +2,68 @@ package strategy
 
 import (
 	"context"
+	"slices"
 
+	"ckptplan/internal/memory"
 	"ckptplan/internal/plan"
 )
 
 // more are the options beyond the plain menu that a request allows.
 func (r *Request) more() []plan.Option {
 	if r.Offload {
-		return OffloadOptions
+		return OffloadOptions(r.OffloadWindow)
 	}
 	return nil
+}
+
+// staging is what copies under way may hold on the device at once: the layers of the window and the one that runs.
+func (pr *pricing) staging(r Request) int64 {
+	if !r.Offload || r.OffloadWindow == 0 {
+		return 0
+	}
+	var most int64
+	for k := range pr.options {
+		if windowed(pr.options[k]) {
+			for l := range pr.same {
+				most = max(most, pr.at(k, l).Host)
+			}
+		}
+	}
+	return int64(r.OffloadWindow+1) * most
+}
+
+func windowed(o plan.Option) bool {
+	return slices.ContainsFunc(o.Regions, func(r plan.Region) bool { return r.Window > 0 })
+}
+
+// overlap turns the prices of synchronous copies into those of copies behind the following layers' work. In the long
+// run every layer's copies share the link with its neighbours', so of each direction that much shows which the layer's
+// own forward, or backward, is too short for, however wide the window. The simulator has each copy's true wait.
+func overlap(blocks []memory.BlockProfile) {
+	for i := range blocks {
+		b := &blocks[i]
+		out := b.Transfer / 2
+		b.Transfer = max(0, out-b.Forward) + max(0, b.Transfer-out-b.Backward)
+	}
+}
+
+// optimizeWindowed finds the faster of the best plan that offloads through a staging buffer and the best that does not,
+// and so has no buffer.
+func optimizeWindowed(ctx context.Context, p *memory.Program, req Request) (*Result, error) {
+	plain := req
+	plain.Offload, plain.OffloadWindow = false, 0
+	without, errWithout := optimize(ctx, p, plain)
+	with, err := optimize(ctx, p, req)
+	switch {
+	case err != nil:
+		return without, errWithout
+	case errWithout != nil || with.Timeline.Times.Step() < without.Timeline.Times.Step():
+		if with.Solution != nil {
+			with.Solution.Status, with.Solution.Closed = Feasible, "copies overlap"
+		}
+		return with, nil
+	}
+	return without, nil
 }
 
 // host is what a choice puts into host memory.

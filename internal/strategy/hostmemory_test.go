@@ -53,3 +53,40 @@ func TestOffload(t *testing.T) {
 		t.Logf("step %v, host %v, %v", unit.Duration(r.Timeline.Times.Step()), unit.Bytes(r.Timeline.Second.HostPeak), r.Solution.Status)
 	}
 }
+
+// TestOffloadWindow: with copies on their own stream the plan is within the budget when simulated, keeps to the cap,
+// and is never slower than without offloading.
+func TestOffloadWindow(t *testing.T) {
+	card, err := gpu.Lookup("a100-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range []int64{32e9, 450e9} {
+		fast := *card
+		fast.HostLink = link
+		p := program(t, "gpt-1.3b", nil)
+		req := Request{Budget: 40e9, Reserve: -1, Sheet: &fast, Class: "flat"}
+		plain, err := Optimize(context.Background(), p, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Offload, req.OffloadWindow = true, 2
+		res, err := Optimize(context.Background(), p, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if unit.Bytes(res.Timeline.Peak.Bytes) > res.TensorBudget || res.Timeline.Times.Step() > plain.Timeline.Times.Step() {
+			t.Errorf("link %d: peak %d of %d, step %d, plain %d", link, res.Timeline.Peak.Bytes, res.TensorBudget, res.Timeline.Times.Step(), plain.Timeline.Times.Step())
+		}
+		t.Logf("link %d GB/s: %v, without offloading %v; exposed %v, host %v", link/1e9, unit.Duration(res.Timeline.Times.Step()), unit.Duration(plain.Timeline.Times.Step()),
+			unit.Duration(res.Timeline.Times.Transfer), unit.Bytes(res.Timeline.Second.HostPeak))
+		req.HostMemory = 1e9
+		capped, err := Optimize(context.Background(), p, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if capped.Timeline.Second.HostPeak > 1e9 {
+			t.Errorf("link %d: host memory %d over the cap", link, capped.Timeline.Second.HostPeak)
+		}
+	}
+}

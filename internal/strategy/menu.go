@@ -40,9 +40,17 @@ func price(p *memory.Program, sheet *gpu.Sheet, more ...plan.Option) (*pricing, 
 	pr := &pricing{same: same}
 	pr.first, _ = layerBlocks(q.Graph)
 	for i := range options {
-		_, blocks, err := profileAll(q, options[i], sheet)
+		o := options[i]
+		if windowed(o) { // priced as if synchronous: what is under way is staging
+			o.Regions = append([]plan.Region(nil), o.Regions...)
+			o.Regions[0].Window = 0
+		}
+		_, blocks, err := profileAll(q, o, sheet)
 		if err != nil {
 			continue // not every layer has this part
+		}
+		if windowed(options[i]) {
+			overlap(blocks)
 		}
 		pr.options = append(pr.options, options[i])
 		pr.blocks = append(pr.blocks, blocks)

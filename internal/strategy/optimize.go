@@ -23,8 +23,10 @@ type Request struct {
 	// inside segments), or auto: flat, and nested where it gains at least half a per cent or where flat has no plan.
 	Class string
 	// Offload lets layers keep tensors in pinned host memory; HostMemory, in bytes, caps what they put there (0: no cap).
-	Offload    bool
-	HostMemory unit.Bytes
+	// OffloadWindow is the number of layers that may run while a copy is under way; see plan.Region.Window.
+	Offload       bool
+	OffloadWindow int
+	HostMemory    unit.Bytes
 	// MaxForwards bounds how often a layer's forward may run in a nested plan; 0 means no bound.
 	MaxForwards int
 }
@@ -86,6 +88,13 @@ var Baselines = []string{"none", "selective", "selective-attn", "selective-mlp",
 
 // Optimize finds the fastest plan of a class whose simulated peak, with the reserve, is within the budget.
 func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, error) {
+	if req.Offload && req.OffloadWindow > 0 {
+		return optimizeWindowed(ctx, p, req)
+	}
+	return optimize(ctx, p, req)
+}
+
+func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, error) {
 	g := p.Graph
 	if !g.Chain {
 		return nil, ErrNotChain
@@ -104,6 +113,7 @@ func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 	pr.prune(nil)
 	prob := pr.problem(g)
 	prob.Budget = int64(tensor)
+	prob.Base += pr.staging(req)
 	res.Problem = prob
 	mid := &prob.Blocks[len(prob.Blocks)/2]
 	for k := range pr.options {

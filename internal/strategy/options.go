@@ -93,9 +93,12 @@ func cacheOptions(g *model.Graph, layer int) []plan.Option {
 }
 
 // OffloadOptions move what a layer keeps to pinned host memory: every saved tensor, with nothing recomputed, or the
-// inputs of a layer that is recomputed. Copies run on the compute stream, as torch.autograd.graph.save_on_cpu's do, so
-// their time adds to the step's.
-var OffloadOptions = []plan.Option{
-	{Name: "offload", Regions: []plan.Region{{Span: "layer", Offload: "saved"}}},
-	{Name: "offload-inputs", Regions: []plan.Region{{Span: "layer", Offload: "inputs"}}},
+// inputs of a layer that is recomputed. With window 0 copies run on the compute stream, as
+// torch.autograd.graph.save_on_cpu's do, and their time adds to the step's; with a window the saved tensors have that
+// many following layers to leave and to come back.
+func OffloadOptions(window int) []plan.Option {
+	return []plan.Option{
+		{Name: "offload", Regions: []plan.Region{{Span: "layer", Offload: "saved", Window: window}}},
+		{Name: "offload-inputs", Regions: []plan.Region{{Span: "layer", Offload: "inputs"}}},
+	}
 }
