@@ -19,7 +19,7 @@ const (
 // optimize updates the parameters and lets go of the gradients (set_to_none).
 //
 // AdamW keeps exp_avg, exp_avg_sq in the parameter's type and a step count in fp32, made at its first step. Its foreach
-// form makes √exp_avg_sq of all parameters at once, the loop form a root and a quotient of one parameter at a time while
+// form makes √exp_avg_sq of all parameters with a gradient at once, the loop form a root and a quotient of one parameter at a time while
 // the quotient of the one before is still a local, the fused form nothing.
 // Source: torch/optim/adamw.py, adam.py.
 func (e *hostEngine) optimize(kind string) {
@@ -73,8 +73,8 @@ func (e *hostEngine) adamW(kind string) {
 	}
 	var roots []*hostBuffer
 	if kind == "adamw" { // foreach: one list for all
-		for i := range e.g.Params {
-			if e.g.Params[i].Trained {
+		for i, g := range e.grads {
+			if g != nil {
 				p := e.param(i)
 				roots = append(roots, e.alloc("aten._foreach_sqrt", p.dtype, p.count()))
 			}
