@@ -32,12 +32,15 @@ def math_only(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
 
 def math_or_fused(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     query, key, value, attn_mask = lowered(query, key, value, attn_mask)
-    if query.shape[1] != key.shape[1] and not enable_gqa:  # neither fused kernel broadcasts heads unasked
+    width = query.shape[-1]
+    flash = attn_mask is None and meta_autocast.is_low(query) and width <= 256 and value.shape[-1] == width
+    pieces = 16 // query.element_size()  # efficient takes heads of whole 16-byte pieces
+    aligned = width % pieces == 0 and value.shape[-1] % pieces == 0
+    if query.shape[1] != key.shape[1] and not enable_gqa or not flash and not aligned:  # neither fused kernel broadcasts heads unasked
         with meta_autocast.disabled():
             return math(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-    width = query.shape[-1]
     scale = width ** -0.5 if scale is None else scale
-    if attn_mask is None and meta_autocast.is_low(query) and width <= 256 and value.shape[-1] == width:
+    if flash:
         short = -width % 8  # flash takes heads of a multiple of 8
         if short:
             query, key, value = (F.pad(x, (0, short)) for x in (query, key, value))

@@ -6,6 +6,7 @@ import sys
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 
 def layers(model):
@@ -64,6 +65,30 @@ class Method:
     def wrap(self, run):
         method = getattr(self.owner, self.name)
         setattr(self.owner, self.name, lambda x: run(method, x))
+
+
+class Together:
+    """Parts that are one region each, such as the two attentions of an encoder-decoder's layer."""
+
+    def __init__(self, parts):
+        self.parts = parts
+
+    def wrap(self, run):
+        for part in self.parts:
+            part.wrap(run)
+
+
+class Row:
+    """Modules that the layer calls one after another: the first call runs them all."""
+
+    def __init__(self, modules):
+        self.modules = modules
+
+    def wrap(self, run):
+        up, act, down = (m.forward for m in self.modules)
+        for module in self.modules[1:]:
+            module.forward = lambda x: x
+        self.modules[0].forward = lambda x: run(lambda x: down(act(up(x))), x)
 
 
 class Fan:
@@ -166,6 +191,25 @@ class Core:
         functions_of(self.module)[id(self.module)] = run
 
 
+class Kernel:
+    """softmax(q·kᵀ)·v where the module calls PyTorch's function by its name."""
+
+    def __init__(self, module):
+        self.module = module
+
+    def wrap(self, run):
+        forward = self.module.forward
+
+        def region(*args, **kwargs):
+            attention = functional.scaled_dot_product_attention
+            functional.scaled_dot_product_attention = lambda q, k, v, *rest, **kw: run(lambda q, k, v: attention(q, k, v, *rest, **kw), q, k, v)
+            try:
+                return forward(*args, **kwargs)
+            finally:
+                functional.scaled_dot_product_attention = attention
+        self.module.forward = region
+
+
 routed = {}
 
 
@@ -209,9 +253,9 @@ PLACES = {
         "norm2": ("post_attention_layernorm", "mlp", ("dense_h_to_4h",)), "act": ("mlp.act", "mlp", ("dense_4h_to_h",)),
     },
     "opt": {
-        "attn": "self_attn", "norm1": ("self_attn_layer_norm", "self_attn", QKV), "norm2": ("final_layer_norm", "", ("fc1",)), "act": ("activation_fn", "", ("fc2",)),
+        "attn": "self_attn", "mlp": ("fc1", "activation_fn", "fc2"), "norm1": ("self_attn_layer_norm", "self_attn", QKV), "norm2": ("final_layer_norm", "", ("fc1",)), "act": ("activation_fn", "", ("fc2",)),
     },
-    "bert": {"attn": "attention", "act": ("intermediate.intermediate_act_fn", "output", ("dense",))},
+    "bert": {"attn": "attention", "mlp": "feed_forward_chunk", "act": ("intermediate.intermediate_act_fn", "output", ("dense",))},
     "vit": {
         "attn": "attention", "mlp": "mlp", "norm1": ("layernorm_before", "attention", QKV), "norm2": ("layernorm_after", "mlp", ("fc1",)),
         "act": ("mlp.activation_fn", "mlp", ("fc2",)),
@@ -252,12 +296,20 @@ def find(model, layer, arch, span):
     places = PLACES.get(arch)
     if places is None:
         return None
+    if span == "core" and arch == "falcon":
+        return Kernel(layer.self_attention)
     if span == "core":
         module = at(layer, places["attn"])
         return Core(getattr(module, "self", module))
     place = places.get(span)
     if place is None:
         return None
+    if span == "mlp" and isinstance(place, tuple):
+        return Row([getattr(layer, n) for n in place])
+    if span == "attn" and arch == "t5":
+        return Together([Whole(getattr(sub, n)) for sub in layer.layer for n in ("SelfAttention", "EncDecAttention") if hasattr(sub, n)])
+    if span == "mlp" and hasattr(layer, "feed_forward_chunk"):
+        return Method(layer, place)
     if span in ("attn", "mlp"):
         return Whole(at(layer, place))
     if place == "gated":
@@ -280,6 +332,7 @@ def encoder_part(layer, span):
     """The parts of PyTorch's own encoder layer, whose MLP is a method and whose activation may be a function."""
     return {
         "attn": lambda: SelfAttention(layer.self_attn),
+        "core": lambda: Kernel(layer.self_attn),
         "mlp": lambda: Method(layer, "_ff_block"),
         "norm2": lambda: Fan(layer.norm2, [layer.linear1]),
         "act": lambda: Fan((layer, "activation"), [layer.linear2], between=[layer.dropout]),
