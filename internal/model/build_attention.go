@@ -54,15 +54,15 @@ func (b *Builder) eager(q, k, v TensorID, a attention) TensorID {
 		w = b.add(w, a.mask)
 	}
 	scores := w
-	switch {
-	case a.fp32Softmax:
+	if a.fp32Softmax {
 		w = b.to(b.softmaxIn(w, F32), b.t(q).DType)
-	case a.plainCast:
-		w = b.to(b.softmaxAuto(w), b.t(vr).DType)
-	default:
+	} else {
 		w = b.softmaxAuto(w)
 	}
 	b.Live(scores)
+	if a.plainCast {
+		w = b.to(w, b.t(vr).DType) // a statement of its own
+	}
 	w = b.dropout(w, a.dropout)
 	o := b.transpose(b.matmul(w, vr), 1, 2)
 	if !a.keepLayout {
