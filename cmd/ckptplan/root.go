@@ -24,7 +24,8 @@ const (
 	exitUsage       = 2   // unknown command, flag, preset, strategy or GPU, or a bad value
 	exitInput       = 3   // an input file is not valid, or a plan was made for another model
 	exitDoesNotFit  = 4   // no strategy, no plan; the result is on stdout
-	exitDiffers     = 5   // a claim of a certificate is wrong; the result is on stdout
+	exitDiffers     = 5   // measured is not as predicted, or a claim of a certificate is wrong; the result is on stdout
+	exitNoDevice    = 6   // no usable device or engine
 	exitInterrupted = 130 // Ctrl-C
 )
 
@@ -53,12 +54,15 @@ func (e *doesNotFit) Error() string { return e.text }
 
 // exitCode maps an error to the process's exit code.
 func exitCode(err error) int {
+	if code, ok := engineExit(err); ok {
+		return code
+	}
 	switch {
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case is[*doesNotFit](err), is[*strategy.NoPlanError](err):
 		return exitDoesNotFit
-	case is[*certificate.FailedError](err):
+	case is[*certificate.FailedError](err), is[*report.DifferError](err):
 		return exitDiffers
 	case is[*inputError](err), is[model.Diagnostics](err), is[*plan.MismatchError](err), unfitPlanFile(err):
 		return exitInput
@@ -125,7 +129,7 @@ Start with:  ckptplan estimate                                   a GPT of 1.3 bi
 	f.StringVar(&g.color, "color", "auto", "colour: auto, always or never")
 	f.BoolVar(&g.noColor, "no-color", false, "no colour")
 	complete(root, "color", "auto", "always", "never")
-	root.AddCommand(newEstimateCommand(g), newOptimizeCommand(g), newShowCommand(g), newModelsCommand(g), newGPUsCommand(g), newDocsCommand())
+	root.AddCommand(newEstimateCommand(g), newOptimizeCommand(g), newVerifyCommand(g), newShowCommand(g), newModelsCommand(g), newGPUsCommand(g), newDocsCommand())
 	return root
 }
 

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	osexec "os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ckptplan/internal/exec"
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/memory"
+	"ckptplan/internal/report"
+	"ckptplan/internal/unit"
+)
+
+// engineOptions say where a plan is run, by what and for how long.
+type engineOptions struct {
+	device  string
+	engine  string
+	python  string
+	steps   count
+	warmup  count
+	seed    int64
+	timeout time.Duration
+	limit   limitFlag
+	force   bool
+}
+
+func (o *engineOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.device, "device", "", "`device` to run on: the number of a CUDA device, cpu or meta")
+	f.StringVar(&o.engine, "engine", "auto", "auto, host or torch")
+	f.StringVar(&o.python, "python", "python3", "the `interpreter` that has PyTorch")
+	f.Var(&o.steps, "steps", "`steps` to time (default 10 on a CUDA device, else 3)")
+	f.Var(&o.warmup, "warmup", "`steps` before anything is measured (default 3 on a CUDA device, else 1)")
+	f.Int64Var(&o.seed, "seed", 0, "`seed` of weights, data and dropout")
+	f.DurationVar(&o.timeout, "timeout", time.Hour, "`time` after which a run is stopped, such as 90s or 10m")
+	f.Var(&o.limit, "limit", "the most `memory` that the run may take of the device: 80% or a size")
+	f.BoolVar(&o.force, "force", false, "run although less memory is free than is predicted to be needed")
+	complete(cmd, "device", "0", "cpu", "meta")
+	complete(cmd, "engine", "auto", "host", "torch")
+}
+
+// ready refuses values before any work is done, and fills in what depends on the device.
+func (o *engineOptions) ready(cmd *cobra.Command) error {
+	o.engine = strings.ToLower(o.engine)
+	if !slices.Contains([]string{"auto", "host", "torch", "cuda"}, o.engine) {
+		return usagef("--engine %q is not one of auto, host, torch", o.engine)
+	}
+	if o.device == "" {
+		return usagef("verify needs --device: 0 (the number of a CUDA device), cpu or meta")
+	}
+	steps, warmup := count(3), count(1)
+	if _, cuda := ordinal(o.device); cuda {
+		steps, warmup = 10, 3
+	} else if o.device != "cpu" && o.device != "meta" {
+		return usagef("--device %q is not the number of a CUDA device, cpu or meta", o.device)
+	}
+	for _, f := range []struct {
+		name  string
+		value *count
+		other count
+	}{{"steps", &o.steps, steps}, {"warmup", &o.warmup, warmup}} {
+		if !cmd.Flags().Changed(f.name) {
+			*f.value = f.other
+		} else if *f.value < 1 {
+			return usagef("--%s must be at least 1", f.name)
+		}
+	}
+	if o.timeout <= 0 {
+		return usagef("--timeout must be more than 0")
+	}
+	switch {
+	case o.engine == "host" && o.device != "cpu":
+		return usagef("the host engine runs on the CPU: --device cpu")
+	case o.limit != (limitFlag{}) && o.device == "meta":
+		return usagef("--limit is for devices with a memory, which meta is not")
+	case o.limit != (limitFlag{}) && o.device == "cpu" && o.engine == "torch":
+		return usagef("--limit is for CUDA devices and the host engine: PyTorch cannot be limited on the CPU")
+	}
+	return nil
+}
+
+// ordinal is the number of a CUDA device that is named 0 or cuda:0.
+func ordinal(name string) (int, bool) {
+	n, err := strconv.Atoi(strings.TrimPrefix(name, "cuda:"))
+	return n, err == nil && n >= 0
+}
+
+// device is where a plan runs.
+type device struct {
+	name string // meta, cpu or cuda:N
+	// card is the driver's name of a CUDA device, and total its memory.
+	card  string
+	total unit.Bytes
+}
+
+// find is the device that was named, and no other.
+func (o *engineOptions) find() (*device, error) {
+	if o.engine == "cuda" {
+		return nil, &exec.EngineError{Engine: "cuda", Text: "it is not part of this version; --engine torch runs on CUDA devices"}
+	}
+	n, cuda := ordinal(o.device)
+	if !cuda {
+		return &device{name: o.device}, nil
+	}
+	d := &device{name: fmt.Sprintf("cuda:%d", n)}
+	devices, err := gpu.Discover()
+	for _, dev := range devices {
+		defer func() { _ = dev.Close() }() // nothing was allocated on it
+	}
+	switch {
+	case err != nil:
+		return nil, &exec.DeviceError{Device: strconv.Itoa(n), Text: err.Error()}
+	case n >= len(devices):
+		return nil, &exec.DeviceError{Device: strconv.Itoa(n), Text: fmt.Sprintf("there is no such device: this machine has %d, numbered from 0", len(devices))}
+	}
+	d.card = devices[n].Name()
+	if sized, ok := devices[n].(interface{ Total() unit.Bytes }); ok {
+		d.total = sized.Total()
+	}
+	return d, nil
+}
+
+// engine measures plans on one device.
+type engine struct {
+	name, device string
+	// offered is the memory that a run can take, 0 if that is not known.
+	offered unit.Bytes
+	// values is false where no values are computed: there is nothing to compare with a baseline.
+	values bool
+	notes  []string
+	run    func(context.Context, *report.Price) (*exec.Measurement, error)
+}
+
+// pick chooses the engine for a device. On the CPU that is PyTorch if there is one.
+func (o *engineOptions) pick(ctx context.Context, d *device, c report.Card, config []byte) (*engine, error) {
+	if d.name != "cpu" {
+		return o.torch(d, c, config)
+	}
+	name, notes := o.engine, []string(nil)
+	if name == "auto" {
+		name = "torch"
+		switch {
+		case o.limit != (limitFlag{}):
+			name, notes = "host", []string{"the host engine was taken: PyTorch cannot be limited on the CPU"}
+		case !hasTorch(ctx, o.python):
+			name, notes = "host", []string{fmt.Sprintf("the host engine was taken: %s has no PyTorch (--python names another)", o.python)}
+		}
+	}
+	if name == "host" {
+		return o.host(notes), nil
+	}
+	return o.torch(d, c, config)
+}
+
+// hasTorch looks for PyTorch without importing it, which takes seconds.
+func hasTorch(ctx context.Context, python string) bool {
+	return osexec.CommandContext(ctx, python, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)").Run() == nil
+}
+
+// torch runs PyTorch.
+func (o *engineOptions) torch(d *device, c report.Card, config []byte) (*engine, error) {
+	e := &engine{name: "torch", device: d.name, values: d.name != "meta"}
+	var share float64
+	if d.total > 0 {
+		e.offered = d.total
+		var err error
+		if share, err = o.limit.share(d.total); err != nil {
+			return nil, err
+		}
+		if share > 0 {
+			e.offered = o.limit.of(d.total)
+		}
+	}
+	e.run = func(ctx context.Context, p *report.Price) (*exec.Measurement, error) {
+		t := exec.TorchOptions{
+			Python: o.python, Device: d.name, Graph: p.Timeline.Graph(), Config: config, Plan: p.Plan, Warmup: int(o.warmup), Steps: int(o.steps),
+			Seed: o.seed, Values: e.values, Timeout: o.timeout, Force: o.force, Limit: share,
+		}
+		switch d.name {
+		case "meta":
+		case "cpu":
+			if err := o.fitsMachine(unit.Bytes(p.Timeline.Peak.Bytes)); err != nil {
+				return nil, err
+			}
+		default:
+			t.Need = p.Need(c)
+		}
+		return exec.RunTorch(ctx, t)
+	}
+	return e, nil
+}
+
+// host runs the reference device, which keeps every number in 4 bytes.
+func (o *engineOptions) host(notes []string) *engine {
+	e := &engine{name: "host", device: "cpu", values: true, notes: notes}
+	capacity := o.limit.bytes
+	if o.limit.percent > 0 {
+		capacity = o.limit.of(machineMemory())
+	}
+	e.offered = capacity
+	e.run = func(ctx context.Context, p *report.Price) (*exec.Measurement, error) {
+		g := p.Timeline.Graph()
+		size := unit.Bytes(p.Timeline.Peak.Bytes)
+		if g.Spec.Precision.Weights().Size() < 4 {
+			size *= 2
+		}
+		if err := o.fitsMachine(size); err != nil {
+			return nil, err
+		}
+		s, err := memory.Lower(memory.Compile(g), p.Plan)
+		if err != nil {
+			return nil, err
+		}
+		timed, cancel := context.WithTimeout(ctx, o.timeout)
+		defer cancel()
+		m, err := exec.RunHost(timed, exec.HostOptions{Schedule: s, Capacity: capacity, Seed: o.seed, Steps: int(o.steps)})
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, &exec.TimeoutError{After: o.timeout}
+		}
+		return m, err
+	}
+	return e
+}

@@ -1,0 +1,262 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ckptplan/internal/unit"
+)
+
+// Document is the verification for readers.
+func (v *Verification) Document() *Document {
+	d := &Document{Headline: v.headline(), Facts: v.facts(), Data: v, Rows: v.rows()}
+	if v.Measured != nil {
+		d.Tables = append(d.Tables, v.phases())
+		if t, ok := v.levels(); ok {
+			d.Tables = append(d.Tables, t)
+		}
+		if v.Measured.Time != nil {
+			d.Tables = append(d.Tables, v.times())
+		}
+	}
+	for _, n := range v.Notes {
+		d.Notes = append(d.Notes, "note: "+n)
+	}
+	return d
+}
+
+// headline is the verdict: about the peak if all is within tolerance, else about what differs most.
+func (v *Verification) headline() Headline {
+	switch {
+	case v.OutOfMemory != nil:
+		text := "as predicted"
+		if v.Verdict == Differs {
+			text = "which was not predicted"
+		}
+		return Headline{"OUT OF MEMORY", Bad, fmt.Sprintf("%s: %s predicted; with %s", text, precise(v.Predicted.Peak.TensorBytes), v.Predicted.Strategy)}
+	case v.Gradients != nil && !v.Gradients.Agree:
+		return Headline{"DIFFERS", Bad, "gradients: " + v.Gradients.why()}
+	}
+	at := v.Differences[len(v.Differences)-1] // the peak
+	h := Headline{Word: "AGREES", Tone: Good}
+	if v.Verdict == Differs {
+		h = Headline{Word: "DIFFERS", Tone: Bad}
+		at = slices.MaxFunc(v.Differences, func(a, b Difference) int {
+			switch x, y := math.Abs(a.Share), math.Abs(b.Share); {
+			case x < y:
+				return -1
+			case x > y:
+				return 1
+			}
+			return 0
+		})
+	}
+	h.Text = fmt.Sprintf("%s %s predicted, %s measured (%s, tolerance %s)", at.What, precise(at.Predicted), precise(at.Measured), signed(at.Share), tolerance(v.Tolerance))
+	return h
+}
+
+// why says what is wrong with gradients.
+func (g *Gradients) why() string {
+	if len(g.Causes) > 0 {
+		return strings.Join(g.Causes, "; ")
+	}
+	return g.size()
+}
+
+// size says how far off gradients are.
+func (g *Gradients) size() string {
+	if g.Difference == nil {
+		return g.Worst + " is not there in both runs, or is no number"
+	}
+	of := "its norm"
+	if g.Worst == "loss" {
+		of = "the baseline's"
+	}
+	return fmt.Sprintf("%s is off by %s of %s", g.Worst, strings.TrimPrefix(signed(*g.Difference), "+"), of)
+}
+
+func (v *Verification) facts() []Fact {
+	facts := []Fact{{"model", v.Model.line()}, {"plan", v.Predicted.Strategy}}
+	engine := v.Engine + " on " + v.Device
+	if card, ok := v.Environment["gpu"].(string); ok {
+		engine += ", " + card
+	}
+	facts = append(facts, Fact{"engine", engine}, Fact{"versions", v.versions()})
+	if v.OutOfMemory != nil {
+		facts = append(facts, Fact{"device", v.OutOfMemory.err.Error()})
+	}
+	if g := v.Gradients; g != nil {
+		facts = append(facts, Fact{"gradients", g.line()})
+	}
+	if b := v.Baseline; b != nil {
+		predicted, measured := b.Predicted.Peak.TensorBytes, b.Measured.Peak.Tensor
+		share := float64(measured-predicted) / float64(measured)
+		facts = append(facts, Fact{"baseline", fmt.Sprintf("peak without checkpointing %s predicted, %s measured (%s)", precise(predicted), precise(measured), signed(share))})
+	}
+	return facts
+}
+
+// line compares values with the baseline's.
+func (g *Gradients) line() string {
+	switch {
+	case g.Equal:
+		return fmt.Sprintf("loss and all %d gradients are the baseline's, bit for bit", g.Parameters)
+	case g.Agree:
+		return fmt.Sprintf("those of the baseline within %s of their norm (%s)", percent(100*g.Tolerance), g.size())
+	}
+	return "not those of the baseline: " + g.size()
+}
+
+// versions is the environment in one line, but the card, which the engine's line names.
+func (v *Verification) versions() string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(v.Environment)) {
+		if k == "gpu" {
+			continue
+		}
+		text := fmt.Sprint(v.Environment[k])
+		if f, ok := v.Environment[k].(float64); ok {
+			text = strconv.FormatFloat(f, 'f', -1, 64)
+			if strings.HasSuffix(k, "_bytes") {
+				text = unit.Bytes(f).Decimal()
+			}
+		}
+		parts = append(parts, strings.TrimSuffix(k, "_bytes")+" "+text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// phases sets prediction and measurement side by side.
+func (v *Verification) phases() Table {
+	t := Table{
+		Title:   "tensor bytes of a step with optimizer state",
+		Columns: []Column{{Name: "phase"}, {Name: "predicted"}, {Name: "measured"}, {Name: "measured is"}, {Name: "tolerance"}, {Name: "verdict"}},
+	}
+	for _, d := range v.Differences {
+		verdict := Agrees
+		if !d.Within {
+			verdict = Differs
+		}
+		t.Rows = append(t.Rows, Row{d.What, d.Predicted, d.Measured, signed(d.Share), "±" + tolerance(v.Tolerance), string(verdict)})
+	}
+	return t
+}
+
+// levels keeps allocated, reserved and device total apart; false if the engine sees none of them.
+func (v *Verification) levels() (Table, bool) {
+	p := v.Measured.Peak
+	if p.Allocated == 0 && p.Reserved == 0 && p.DeviceTotal == 0 {
+		return Table{}, false
+	}
+	t := Table{Title: "the measured peak in the device's terms", Columns: []Column{{Name: "term"}, {Name: "measured"}, {Name: "what it counts"}}}
+	for _, l := range []struct {
+		name, what string
+		bytes      unit.Bytes
+	}{
+		{"tensors", "what was asked for, with the workspaces of libraries", p.Tensor},
+		{"allocated", "the caching allocator's blocks", p.Allocated},
+		{"reserved", "the caching allocator's segments", p.Reserved},
+		{"device total", "the driver's count, with the CUDA context", p.DeviceTotal},
+	} {
+		if l.bytes > 0 {
+			t.Rows = append(t.Rows, Row{l.name, l.bytes, l.what})
+		}
+	}
+	if n := v.Measured.Retries; n > 0 {
+		t.Notes = []string{fmt.Sprintf("the allocator had to give its cache back %d times: the device is nearly full, and times suffer", n)}
+	}
+	return t, true
+}
+
+// times sets step times side by side. Predicted steps are those of a card: beside another device's they say nothing,
+// but the share that recomputing adds does.
+func (v *Verification) times() Table {
+	m := v.Measured.Time
+	t := Table{
+		Title:   fmt.Sprintf("time (mean of %d steps, ± its 95 %% interval)", m.Steps),
+		Columns: []Column{{Name: ""}, {Name: "predicted for " + v.GPU.Name}, {Name: "measured"}, {Name: "±"}},
+	}
+	step, rate := v.predictedStep(&v.Predicted)
+	t.Rows = append(t.Rows, Row{"step", step, unit.Duration(m.StepNanoseconds), m.halfWidth()})
+	if v.Baseline != nil && v.Baseline.Measured.Time != nil {
+		b := v.Baseline.Measured.Time
+		bare, _ := v.predictedStep(&v.Baseline.Predicted)
+		t.Rows = append(t.Rows, Row{"step without checkpointing", bare, unit.Duration(b.StepNanoseconds), b.halfWidth()})
+		var extra, half any
+		if p := v.Predicted.Time; p != nil {
+			extra = Percent(100 * p.RecomputeOverhead)
+		}
+		if m.OverheadHalfWidth > 0 {
+			half = Percent(100 * m.OverheadHalfWidth)
+		}
+		t.Rows = append(t.Rows, Row{"extra time of the plan", extra, Percent(100 * *m.RecomputeOverhead), half})
+	}
+	t.Rows = append(t.Rows, Row{"tokens/s", rate, Rate(m.TokensPerSecond), nil})
+	if !slices.ContainsFunc(t.Rows, func(r Row) bool { return r[1] != nil }) {
+		t.Columns = slices.Delete(t.Columns, 1, 2)
+		for i := range t.Rows {
+			t.Rows[i] = slices.Delete(t.Rows[i], 1, 2)
+		}
+	}
+	return t
+}
+
+// predictedStep is the time and the rate of a predicted step, or nil where the device is no card.
+func (v *Verification) predictedStep(en *Entry) (step, rate any) {
+	if en.Time == nil || !v.onCUDA {
+		return nil, nil
+	}
+	return unit.Duration(en.Time.StepNanoseconds), Rate(en.Time.TokensPerSecond)
+}
+
+func (t *MeasuredTime) halfWidth() any {
+	if t.HalfWidth == 0 {
+		return nil
+	}
+	return unit.Duration(t.HalfWidth)
+}
+
+// rows is one line an amount, for CSV.
+func (v *Verification) rows() Table {
+	t := Table{Columns: []Column{
+		{Name: "what"},
+		{Name: "predicted_bytes"},
+		{Name: "measured_bytes"},
+		{Name: "difference"},
+		{Name: "within_tolerance"},
+	}}
+	for _, d := range v.Differences {
+		t.Rows = append(t.Rows, Row{d.What, d.Predicted, d.Measured, Percent(100 * d.Share), d.Within})
+	}
+	return t
+}
+
+// precise prints a size with four digits: two amounts that are compared differ in the last ones.
+func precise(b unit.Bytes) string {
+	decimal, _, _ := strings.Cut(b.Echo(), " (")
+	return decimal
+}
+
+// signed prints a share with its sign; "0 %" is exactly that.
+func signed(share float64) string {
+	v := 100 * share
+	switch {
+	case v == 0:
+		return "0 %"
+	case math.Abs(v) < 0.05:
+		return fmt.Sprintf("%+.3f %%", v)
+	}
+	return fmt.Sprintf("%+.1f %%", v)
+}
+
+// tolerance prints a tolerance with the digits that it was given in: 5 %, 0.5 %.
+func tolerance(share float64) string {
+	return strconv.FormatFloat(100*share, 'g', 6, 64) + " %"
+}
+
+// OnCUDA is true for the name of a CUDA device.
+func OnCUDA(device string) bool { return strings.HasPrefix(device, "cuda:") }
