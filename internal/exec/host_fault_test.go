@@ -78,6 +78,9 @@ func TestHostEngineOutOfMemory(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", strategy, err)
 		}
+		if c := Compare(tl, m, 0); !c.Agrees || len(c.Lines) != 5 { // three phases, before backward, the peak
+			t.Errorf("%s: %+v", strategy, c.Lines)
+		}
 		if m.Peak.Tensor != peak || m.Peak.Phase != tl.Peak.Phase.String() || m.Peak.Op != tl.Peak.Aten {
 			t.Errorf("%s: peak %d in %s at %s; simulated %d in %s at %s", strategy, m.Peak.Tensor, m.Peak.Phase, m.Peak.Op, peak, tl.Peak.Phase, tl.Peak.Aten)
 		}
