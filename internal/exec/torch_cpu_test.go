@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -45,15 +46,15 @@ func TestTorchCPUPeak(t *testing.T) {
 		{"llama", smallLlama, "none"},
 		{"llama", smallLlama, "every-2"},
 		{"llama", smallLlama, "selective-mlp"},
-		{"llama", smallLlama, "cached q_proj down_proj"},
+		{"llama", smallLlama, "cached gate_proj o_proj"},
 		{"bert", smallBERT, "none"},
 		{"bert", smallBERT, "full"},
 	} {
 		t.Run(c.name+" "+c.strategy, func(t *testing.T) {
 			g := small(t, c.doc)
 			var p *plan.Plan
-			if c.strategy == "cached q_proj down_proj" {
-				p = cached(g.Layers, "q_proj", "down_proj")
+			if ops, ok := strings.CutPrefix(c.strategy, "cached "); ok {
+				p = cached(g.Layers, strings.Fields(ops)...)
 			} else {
 				p = named(t, g, c.strategy)
 			}
