@@ -1,11 +1,16 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"ckptplan/internal/gpu"
 )
 
 func TestMain(m *testing.M) {
@@ -17,7 +22,29 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("TORCH_PYTHON", os.Getenv("TORCH_PYTHON"))
+			driver, err := filepath.Abs("../../internal/gpu/testdata/libcuda.c")
+			e.Setenv("CUDA_STAND_IN", driver)
+			return err
+		},
+		Condition: condition,
 	})
+}
+
+// condition is true for torch if TORCH_PYTHON names a Python that has it, and for cuda if there is a device.
+func condition(name string) (bool, error) {
+	switch name {
+	case "torch":
+		return os.Getenv("TORCH_PYTHON") != "", nil
+	case "cuda":
+		devices, err := gpu.Discover()
+		for _, d := range devices {
+			_ = d.Close()
+		}
+		return err == nil, nil
+	}
+	return false, fmt.Errorf("unknown condition %s", name)
 }
 
 // exits checks the exit code of a command line: exits 2 estimate --bogus.

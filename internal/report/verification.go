@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"ckptplan/internal/exec"
 	"ckptplan/internal/model"
@@ -108,6 +109,8 @@ type OutOfMemory struct {
 	Reserved  unit.Bytes `json:"reserved_bytes"`
 	Free      unit.Bytes `json:"free_bytes"`
 	Total     unit.Bytes `json:"total_bytes"`
+	// Offered is what the run could take of the total; absent if that is not known.
+	Offered unit.Bytes `json:"offered_bytes,omitempty"`
 
 	err error
 }
@@ -147,10 +150,13 @@ func (s *Study) Verify(r Run) *Verification {
 	for k, x := range r.Steps.Environment {
 		v.Environment[k] = x
 	}
+	if n := cpuNote(s.Spec, r); n != "" {
+		v.Notes = append(v.Notes, n)
+	}
 	v.Measured = s.measured(r.Plan.Name, r.Steps)
 	v.comparison = exec.Compare(r.Plan.Timeline, r.Steps, r.Tolerance)
 	for _, d := range v.comparison.Lines {
-		v.Differences = append(v.Differences, Difference{d.What, d.Predicted, d.Measured, -d.Share, d.Within})
+		v.Differences = append(v.Differences, Difference{d.What, d.Predicted, d.Measured, 0 - d.Share, d.Within})
 	}
 	if r.Bare != nil {
 		v.against(s, r)
@@ -168,7 +174,7 @@ func (s *Study) entryOf(p *Price, c Card) Entry {
 
 // ranOut is the verdict where the device was too small: it agrees if that was predicted.
 func (v *Verification) ranOut(r Run) {
-	v.OutOfMemory = &OutOfMemory{err: r.Failed}
+	v.OutOfMemory = &OutOfMemory{Offered: r.Offered, err: r.Failed}
 	var m *exec.MemoryError
 	if errors.As(r.Failed, &m) {
 		v.OutOfMemory.Requested, v.OutOfMemory.Allocated, v.OutOfMemory.Reserved = m.Requested, m.Allocated, m.Reserved
@@ -216,6 +222,7 @@ func (t *MeasuredTime) beyond(bare *MeasuredTime) {
 }
 
 func (s *Study) measured(strategy string, m *exec.Measurement) *Measured {
+	m.Peak.Op, _, _ = strings.Cut(opName(m.Peak.Op), ".") // without its overload
 	out := &Measured{Strategy: strategy, Peak: m.Peak, Phases: m.Phases, BeforeBackward: m.BeforeBackward, Retries: m.Retries}
 	if t, ok := m.StepTime(); ok && t.Mean > 0 {
 		out.Time = &MeasuredTime{StepNanoseconds: int64(t.Mean), Steps: t.N, TokensPerSecond: float64(s.Tokens()) / unit.Duration(t.Mean).Seconds()}
@@ -224,6 +231,24 @@ func (s *Study) measured(strategy string, m *exec.Measurement) *Measured {
 		}
 	}
 	return out
+}
+
+// cpuNote says where PyTorch's CPU runs other ops than the CUDA device that was priced.
+func cpuNote(s *model.Spec, r Run) string {
+	if r.Engine != "torch" || r.Device != "cpu" {
+		return ""
+	}
+	var ops []string
+	if d := s.Dropout; d.Embedding+d.Attention+d.Residual+d.MLP > 0 {
+		ops = append(ops, "dropout, whose mask is then as wide as its input where CUDA's is one byte an element")
+	}
+	if s.Attention == "sdpa" || s.Attention == "flash2" {
+		ops = append(ops, "fused attention")
+	}
+	if len(ops) == 0 {
+		return ""
+	}
+	return "the prediction is for CUDA's ops; the CPU has others for " + strings.Join(ops, ", and for ")
 }
 
 // significand is the number of bits of the type that products are computed in.

@@ -35,9 +35,13 @@ func (v *Verification) headline() Headline {
 	case v.OutOfMemory != nil:
 		text := "as predicted"
 		if v.Verdict == Differs {
-			text = "which was not predicted"
+			text = "against the prediction"
 		}
-		return Headline{"OUT OF MEMORY", Bad, fmt.Sprintf("%s: %s predicted; with %s", text, precise(v.Predicted.Peak.TensorBytes), v.Predicted.Strategy)}
+		text += fmt.Sprintf(": the peak with %s is predicted to be %s", v.Predicted.Strategy, precise(v.Predicted.Peak.TensorBytes))
+		if v.OutOfMemory.Offered > 0 {
+			text += fmt.Sprintf(", the device offers %s", precise(v.OutOfMemory.Offered))
+		}
+		return Headline{"OUT OF MEMORY", Bad, text}
 	case v.Gradients != nil && !v.Gradients.Agree:
 		return Headline{"DIFFERS", Bad, "gradients: " + v.Gradients.why()}
 	}
@@ -87,7 +91,7 @@ func (v *Verification) facts() []Fact {
 	}
 	facts = append(facts, Fact{"engine", engine}, Fact{"versions", v.versions()})
 	if v.OutOfMemory != nil {
-		facts = append(facts, Fact{"device", v.OutOfMemory.err.Error()})
+		facts = append(facts, Fact{"device", strings.TrimPrefix(v.OutOfMemory.err.Error(), "device ")})
 	}
 	if g := v.Gradients; g != nil {
 		facts = append(facts, Fact{"gradients", g.line()})
@@ -104,7 +108,7 @@ func (v *Verification) facts() []Fact {
 func (g *Gradients) line() string {
 	switch {
 	case g.Equal:
-		return fmt.Sprintf("loss and all %d gradients are the baseline's, bit for bit", g.Parameters)
+		return fmt.Sprintf("loss and the gradients of all %d parameters are the baseline's, bit for bit", g.Parameters)
 	case g.Agree:
 		return fmt.Sprintf("those of the baseline within %s of their norm (%s)", percent(100*g.Tolerance), g.size())
 	}
