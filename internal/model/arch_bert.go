@@ -58,13 +58,15 @@ func (b *Builder) bertMaskedLM(x, words, labels TensorID) {
 	if s.Arch == "roberta" {
 		act = "gelu" // whatever the layers have
 	}
-	y = b.activation(act, y)
-	y = b.norm(y, "lm_head.layer_norm", h)
+	active := b.activation(act, y)
+	y = b.norm(active, "lm_head.layer_norm", h)
+	b.Live(active)
 	if !s.Tied {
 		words = b.weight("lm_head.decoder.weight", int64(s.Vocab), h)
 		b.weight("lm_head.decoder.bias", int64(s.Vocab))
 	}
 	logits := b.linear(y, words, b.weight("lm_head.bias", int64(s.Vocab)))
+	b.Live(y)
 	b.keepLogits(logits)
 	b.g.Loss = b.crossEntropy(b.reshape(logits, n*seq, int64(s.Vocab)), b.reshape(labels, n*seq))
 	b.Live(x)

@@ -19,8 +19,8 @@ func (s *Spec) slides(i int) bool {
 	return len(s.LayerTypes) == 0 || s.LayerTypes[i] == "sliding_attention"
 }
 
-// decoderMasks makes the masks of a causal decoder. Classes that type their layers make the full mask whether or not a
-// layer reads it; the others make one mask for all layers. SDPA's masks are boolean; it needs none for full attention,
+// decoderMasks makes the masks of a causal decoder. Classes that type their layers make both masks whether or not a
+// layer reads them; the others make one mask for all layers. SDPA's masks are boolean; it needs none for full attention,
 // nor for a window that covers the sequence.
 // Source: transformers/masking_utils.py, create_causal_mask, create_sliding_window_causal_mask, sdpa_mask.
 func (b *Builder) decoderMasks(positions TensorID) masks {
@@ -34,14 +34,10 @@ func (b *Builder) decoderMasks(positions TensorID) masks {
 	if eager && (typed || s.SlidingWindow == 0) {
 		m.full = b.causalMask(positions)
 	}
-	slides := s.SlidingWindow > 0 && !typed
-	for i := range s.LayerTypes {
-		slides = slides || s.slides(i)
-	}
 	switch {
-	case slides && eager:
+	case s.SlidingWindow > 0 && eager:
 		m.sliding = b.plain("aten.where", b.actDType(), Shape(int64(s.B), 1, int64(s.S), int64(s.S)), b.windowMask(positions))
-	case slides && s.S >= s.SlidingWindow:
+	case s.SlidingWindow > 0 && s.S >= s.SlidingWindow:
 		m.sliding = b.expand(b.windowMask(positions), int64(s.B), 1, int64(s.S), int64(s.S))
 	}
 	return m

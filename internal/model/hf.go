@@ -251,7 +251,8 @@ func (c *hfConfig) derive(s *Spec, cl *class) {
 	case "mixtral":
 		s.MoE.FFN = s.FFN
 	}
-	if !slices.Contains(s.LayerTypes, "sliding_attention") && len(s.LayerTypes) > 0 {
+	// Gemma 2 makes the window's mask even where no layer reads it.
+	if !slices.Contains(s.LayerTypes, "sliding_attention") && len(s.LayerTypes) > 0 && cl.arch != "gemma2" {
 		s.LayerTypes, s.SlidingWindow = nil, 0
 	}
 }

@@ -41,10 +41,9 @@ def math_or_fused(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=Fa
             return math(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     scale = width ** -0.5 if scale is None else scale
     if flash:
-        short = -width % 8  # flash takes heads of a multiple of 8
-        if short:
-            query, key, value = (F.pad(x, (0, short)) for x in (query, key, value))
-        context = aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
+        short = -width % 8  # flash takes heads of a multiple of 8; what autocast cast lives on, as the op's arguments
+        padded = [F.pad(x, (0, short)) if short else x for x in (query, key, value)]
+        context = aten._scaled_dot_product_flash_attention(*padded, dropout_p, is_causal, False, scale=scale)[0]
         return context[..., :width] if short else context
     bias = attn_mask
     if bias is not None:
