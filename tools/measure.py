@@ -176,9 +176,8 @@ def cuda_sdpa(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=Non
     D = q.shape[-1]
     pad = (-D) % 8
     if flash_ok(q, k, v, attn_mask, dropout_p):
-        if pad:
-            q, k, v = (F.pad(t, (0, pad)) for t in (q, k, v))
-        out = aten._scaled_dot_product_flash_attention(q, k, v, dropout_p, is_causal, False, scale=scale if scale is not None else D ** -0.5)[0]
+        padded = [F.pad(t, (0, pad)) if pad else t for t in (q, k, v)]   # what autocast cast lives on: arguments of the op
+        out = aten._scaled_dot_product_flash_attention(*padded, dropout_p, is_causal, False, scale=scale if scale is not None else D ** -0.5)[0]
         return out[..., :D] if pad else out
     bias = None   # grouped heads: native in the efficient kernel since 2.14 (PR #191085), k and v stay as they are
     if attn_mask is not None:
@@ -492,7 +491,7 @@ def apply_strategy(m, case):
         import sys
         impl = m.config._attn_implementation
         inner = ALL_ATTENTION_FUNCTIONS.get_interface(impl, sys.modules[type(m).__module__].__dict__.get("eager_attention_forward")) if hasattr(ALL_ATTENTION_FUNCTIONS, "get_interface") else ALL_ATTENTION_FUNCTIONS[impl]
-        def core(module, q, k, v, mask, **kw): return ckpt(lambda q, k, v: inner(module, q, k, v, mask, **kw)[0], q, k, v), None
+        def core(module, q, k, v, mask, **kw): return ckpt(lambda q, k, v: inner(module, q, k, v, mask, **kw), q, k, v)
         mod = sys.modules[type(m).__module__]
         if impl == "eager":
             mod.eager_attention_forward = core
