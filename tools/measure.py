@@ -559,6 +559,24 @@ def storage_bytes(ts):
         s = t.untyped_storage(); seen[s._cdata] = s.nbytes()
     return sum(seen.values())
 
+def chunk_loss(m, n):
+    """Head and loss of a causal LM over n parts of the tokens, each under a checkpoint: no output holds logits."""
+    inner, head = m.base_model, m.get_output_embeddings()
+    def forward(input_ids=None, labels=None, **kw):
+        hidden = inner(input_ids=input_ids, **kw).last_hidden_state[:, slice(0, None), :]
+        lab = F.pad(labels, (0, 1), value=-100)
+        target = lab[..., 1:].contiguous().view(-1)
+        rows = hidden.view(-1, hidden.shape[-1])
+        total = 0
+        for h, y in zip(rows.chunk(n), target.chunk(n)):
+            def part(h, y):
+                logits = head(h)
+                return F.cross_entropy(logits.float(), y, ignore_index=-100, reduction="sum")
+            total = total + ckpt(part, h, y)
+        loss = total / target.numel()
+        return type("Output", (), dict(loss=loss))()
+    m.forward = forward
+
 UNDO = []   # what a strategy patched outside its model
 
 class FusedAdamW:
@@ -581,6 +599,7 @@ def run(case, dump_at=None, trace=None):
         inject_lora(m, case["lora"])
         if case.get("strategy", "none") != "none": m.enable_input_require_grads()
     nck = apply_strategy(m, case)
+    if case.get("loss_chunks", 1) > 1: chunk_loss(m, case["loss_chunks"])
     allP = [p for p in m.parameters()]
     P = [p for p in allP if p.requires_grad]
     res = dict(trainable_parameters=sum(p.numel() for p in P), trainable_bytes=storage_bytes(P), all_parameters=sum(p.numel() for p in allP), all_parameter_bytes=storage_bytes(allP), parameters=sum(p.numel() for p in P), parameter_bytes=storage_bytes(P), buffer_bytes=storage_bytes(list(m.buffers())) if list(m.buffers()) else 0,

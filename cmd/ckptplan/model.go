@@ -22,6 +22,7 @@ type modelOptions struct {
 	batch      count
 	seq        count
 	gradAccum  count
+	lossChunks count
 	precision  string
 	attention  string
 	optimizer  string
@@ -34,6 +35,7 @@ func (o *modelOptions) addFlags(cmd *cobra.Command) {
 	f.Var(&o.batch, "batch", "micro batch: `sequences` a forward pass")
 	f.Var(&o.seq, "seq", "sequence length in `tokens`")
 	f.Var(&o.gradAccum, "grad-accum", "micro `batches` a step")
+	f.Var(&o.lossChunks, "loss-chunks", "`parts` in which head and loss of a causal language model are computed, and recomputed (default 1)")
 	f.StringVar(&o.precision, "precision", "", "bf16, fp16, fp32, amp-bf16 or amp-fp16 (amp: fp32 weights under autocast)")
 	f.StringVar(&o.attention, "attention", "", "attention: eager, sdpa, math or flash2")
 	f.StringVar(&o.optimizer, "optimizer", "", "adamw (foreach), adamw-loop, adamw-fused, sgd or none")
@@ -86,6 +88,9 @@ func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec,
 	}
 	if given("grad-accum") {
 		over.GradAccum = (*int)(&o.gradAccum)
+	}
+	if given("loss-chunks") {
+		over.LossChunks = (*int)(&o.lossChunks)
 	}
 	if given("keep-logits") {
 		over.KeepLogits = &o.keepLogits

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/report"
 	"ckptplan/internal/strategy"
@@ -24,6 +27,7 @@ type optimizeOptions struct {
 	offload     bool
 	window      count
 	hostMemory  sizeFlag
+	allow       []string // changes of head and loss
 	objective   string
 	target      string
 	global      count
@@ -69,6 +73,8 @@ With --target the plan is one that the trainer's own knobs can run, and the pric
 	cmd.Flags().BoolVar(&o.offload, "offload", false, "let layers keep tensors in pinned host memory")
 	cmd.Flags().Var(&o.window, "offload-window", "`layers` that may run while a copy to or from the host is under way (default: the compute stream makes the copies)")
 	cmd.Flags().Var(&o.hostMemory, "host-memory", "most host memory that offloading may take (default: no cap)")
+	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "`changes` of head and loss to choose among, too: "+strings.Join(strategy.HeadChoices, ", "))
+	complete(cmd, "allow", strategy.HeadChoices...)
 	cmd.Flags().StringVar(&o.objective, "objective", "time", "time (the fastest step), throughput (the micro batch is chosen, too), memory (the lowest peak, with or without a budget), max-batch or max-seq (the largest that fits)")
 	complete(cmd, "objective", strings.Split(objectiveNames(), ", ")...)
 	cmd.Flags().StringVar(&o.target, "target", "", "`trainer` that has to run the plan with its own knobs")
@@ -109,6 +115,9 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	if o.objective == string(report.MaxSeq) && spec.Image != nil {
 		return usagef("--objective max-seq: the sequence of %s is its patches, which the image's size decides", spec.Name)
 	}
+	if spec, err = o.head(cmd.Context(), spec, device, card.Sheet); err != nil {
+		return err
+	}
 	study, err := report.NewStudy(spec, card.Sheet)
 	if err != nil {
 		return &inputError{err}
@@ -142,6 +151,38 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 		return &doesNotFit{result.Reason}
 	}
 	return nil
+}
+
+// head is the spec with the head that --allow lets the planner choose.
+func (o *optimizeOptions) head(ctx context.Context, spec *model.Spec, device unit.Bytes, sheet *gpu.Sheet) (*model.Spec, error) {
+	if len(o.allow) == 0 {
+		return spec, nil
+	}
+	for i, a := range o.allow {
+		if o.allow[i] = hyphened(a); !slices.Contains(strategy.HeadChoices, o.allow[i]) {
+			return nil, usagef("--allow %s: it is one of %s", a, strings.Join(strategy.HeadChoices, ", "))
+		}
+	}
+	if device == 0 {
+		return nil, usagef("--allow is for a search under a budget: give --budget or --gpu")
+	}
+	s := *spec
+	if s.Train.LoRA != nil {
+		s.Checkpoint = plan.Full.Name
+	}
+	h, err := strategy.ChooseHead(ctx, &s, strategy.Request{Budget: device, Reserve: o.kept(), Sheet: sheet, Class: o.class, MaxForwards: int(o.maxForwards)}, o.allow)
+	if err != nil {
+		return nil, err
+	}
+	s = *h
+	s.Checkpoint = spec.Checkpoint
+	switch {
+	case s.Train.LossChunks > spec.Train.LossChunks:
+		s.Warnings = append(slices.Clone(s.Warnings), fmt.Sprintf("chosen by --allow: --loss-chunks %d, head and loss in parts, each recomputed", s.Train.LossChunks))
+	case s.Train.KeepLogits != spec.Train.KeepLogits:
+		s.Warnings = append(slices.Clone(s.Warnings), "chosen by --allow: --keep-logits=false, the model's output is let go before backward")
+	}
+	return &s, nil
 }
 
 // runFrontier prints the trade-off between peak and time.

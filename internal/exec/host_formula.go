@@ -156,14 +156,6 @@ func (n *hostNode) step(s *model.Step) *hostGrad {
 	case model.Spread:
 		b := a.broadcast(n.meta(s.Args[1]).shape)
 		return a.viewOf(b.shape, b.stride)
-	case model.SumRows:
-		kept := a.shape.With(0, 1)
-		r := n.engine.newGrad(s.Aten, a.dtype, kept, kept.Contiguous())
-		r.setReals(reduced(a.hostTensor, kept))
-		m := n.meta(s.Args[1])
-		v := r.viewOf(m.shape, m.stride)
-		r.drop()
-		return v
 	case model.MatLeft, model.MatRight:
 		return n.product(s, a)
 	case model.Joined:

@@ -149,12 +149,6 @@ func (c *compiler) step(op *model.Op, s *model.Step) *grad {
 			}
 		}
 		return c.viewOf(a, to, st)
-	case model.SumRows:
-		kept := a.shape.With(0, 1)
-		r := c.fresh(s.Aten, kept, kept.Contiguous(), a.dtype, w)
-		v := c.viewOf(r, args[1].shape, args[1].stride)
-		c.drop(r)
-		return v
 	case model.MatLeft, model.MatRight:
 		return c.product(op, s, args[:n], w)
 	case model.Joined:

@@ -27,6 +27,7 @@ type measured struct {
 	Optimizer  string          `json:"optimizer"`
 	KeepLogits *bool           `json:"keep_logits"`
 	GradAccum  int             `json:"grad_accum"`
+	LossChunks int             `json:"loss_chunks"`
 	LoRA       *struct {
 		R       int      `json:"r"`
 		Alpha   float64  `json:"alpha"`
@@ -67,6 +68,7 @@ func (c *measured) spec() (*model.Spec, error) {
 	}
 	s.Train.KeepLogits = c.KeepLogits == nil || *c.KeepLogits
 	s.Train.GradAccum = max(1, c.GradAccum)
+	s.Train.LossChunks = max(1, c.LossChunks)
 	if c.LoRA != nil {
 		s.Train.LoRA = &model.LoRA{Rank: c.LoRA.R, Alpha: c.LoRA.Alpha, Dropout: c.LoRA.Dropout, DType: c.LoRA.DType, Targets: c.LoRA.Targets}
 		s.Train.Finetune = "lora"

@@ -50,6 +50,9 @@ func Lower(p *Program, pl *plan.Plan) (*Schedule, error) {
 	for i := range s.Owner {
 		s.Owner[i] = -1
 	}
+	for _, sp := range p.Graph.Fixed {
+		s.add(Region{First: sp.First, End: sp.End, Parent: -1})
+	}
 	if err := s.nodes(pl.Nodes, -1, 0, p.Graph.Layers-1); err != nil {
 		return nil, err
 	}
@@ -111,6 +114,11 @@ func (s *Schedule) part(layer int, part plan.Region, parent int32) error {
 				}
 			}
 			found += len(r.Cached)
+		}
+		for i := r.First; i < r.End; i++ {
+			if s.Owner[i] != parent {
+				return fmt.Errorf("layer %d: part %q shares ops with another region of the layer", layer, part.Span)
+			}
 		}
 		s.add(r)
 	}

@@ -261,6 +261,11 @@ func (b *Builder) lmHead(x, table TensorID, name string, labels TensorID) {
 		bias = b.weight(name+".bias", int64(s.Vocab))
 	}
 	y := b.alias(x)
+	if s.Train.LossChunks > 1 {
+		b.g.Loss = b.chunkedLoss(y, w, bias, labels)
+		b.Live(x)
+		return
+	}
 	logits := b.scaleLogits(b.linear(y, w, bias))
 	b.keepLogits(logits)
 	b.g.Loss = b.causalLMLoss(logits, labels)

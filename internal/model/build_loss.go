@@ -6,16 +6,67 @@ func (b *Builder) causalLMLoss(logits, labels TensorID) TensorID {
 	n, v := s.Count()/s.At(-1), s.At(-1)
 	up := b.to(logits, F32)
 	b.g.storageOf(up).Role = Logits
+	padded, target := b.shifted(labels)
+	flat := b.reshape(up, n, v)
+	loss := b.crossEntropy(flat, target)
+	b.Live(up, target, padded)
+	return loss
+}
+
+// shifted pads the labels by one and gives tokens 2… as [N].
+func (b *Builder) shifted(labels TensorID) (padded, target TensorID) {
 	lab := b.t(labels).Shape
-	padded := b.plain("aten.constant_pad_nd", I64, lab.With(-1, lab.At(-1)+1), labels)
-	target := b.view(OpView, Attr{}, padded, Shape(n), Shape(n).Contiguous())
+	n := lab.Count()
+	padded = b.plain("aten.constant_pad_nd", I64, lab.With(-1, lab.At(-1)+1), labels)
+	target = b.view(OpView, Attr{}, padded, Shape(n), Shape(n).Contiguous())
 	if lab.D[0] > 1 { // the shifted rows of one sequence are contiguous as they are
 		target = b.plain("aten.clone", I64, Shape(n), padded)
 	}
 	b.Live(padded)
-	flat := b.reshape(up, n, v)
-	loss := b.crossEntropy(flat, target)
-	b.Live(up, target, padded)
+	return padded, target
+}
+
+// chunkedLoss is head and loss over parts of the tokens, each under torch.utils.checkpoint:
+//
+//	for h, y in zip(hidden.view(-1, H).chunk(n), target.chunk(n)):
+//	    total = total + checkpoint(lambda h, y: F.cross_entropy(head(h).float(), y, reduction="sum"), h, y)
+//	loss = total / count
+//
+// No output holds logits. Autocast's copy of the head's weight is made before the parts, which share it: PyTorch casts
+// it again in the recompute of each part, so peaks are the same, but it counts the copy between forward and backward.
+func (b *Builder) chunkedLoss(x, w, bias, labels TensorID) TensorID {
+	s := b.t(x).Shape
+	h := s.At(-1)
+	n := s.Count() / h
+	padded, target := b.shifted(labels)
+	rows := b.reshape(x, n, h)
+	size := (n + int64(b.spec.Train.LossChunks) - 1) / int64(b.spec.Train.LossChunks)
+	var sizes []int64
+	for at := int64(0); at < n; at += size {
+		sizes = append(sizes, min(size, n-at))
+	}
+	parts, targets := b.split(rows, 0, sizes...), b.split(target, 0, sizes...)
+	w = b.lower(w)
+	b.Live(rows, padded, target)
+	total := TensorID(None)
+	for i := range parts {
+		first := b.next()
+		logits := b.scaleLogits(b.linear(parts[i], w, bias))
+		b.g.storageOf(logits).Role = Logits
+		up := b.to(logits, F32)
+		b.g.storageOf(up).Role = Logits
+		loss := b.crossEntropy(up, targets[i])
+		b.Live(logits, up)
+		b.g.Fixed = append(b.g.Fixed, Span{Layer: None, Name: "loss", First: first, End: b.next()})
+		if total < 0 {
+			total = b.addScalar(loss) // 0 + loss
+		} else {
+			total = b.add(total, loss)
+		}
+	}
+	loss := b.unary(OpDivScalar, total)
+	b.Live(rows, padded, target)
+	b.held(loss, DropAfterBackward)
 	return loss
 }
 
@@ -43,4 +94,13 @@ func (b *Builder) keepLogits(logits TensorID) {
 		until = DropAfterBackward
 	}
 	b.held(logits, until)
+}
+
+// Chunkable is true for the classes whose head and loss can be computed in parts: causal language models.
+func (s *Spec) Chunkable() bool {
+	switch s.Arch {
+	case "bert", "roberta", "vit", "t5", "torch-encoder", "custom":
+		return false
+	}
+	return true
 }

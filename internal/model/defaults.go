@@ -145,6 +145,9 @@ func fillTraining(s *Spec, c *class, given func(string) bool) {
 	if !given("train.grad_accum") {
 		s.Train.GradAccum = 1
 	}
+	if !given("train.loss_chunks") {
+		s.Train.LossChunks = 1
+	}
 	finetune := "full"
 	if l := s.Train.LoRA; l != nil {
 		finetune = "lora"
@@ -245,6 +248,10 @@ func defaultsInWords(s *Spec, given func(string) bool) []string {
 		switch f.key {
 		case "train.grad_accum":
 			if s.Train.GradAccum == 1 {
+				continue
+			}
+		case "train.loss_chunks":
+			if s.Train.LossChunks == 1 {
 				continue
 			}
 		case "name", "checkpoint", "train.finetune", "bias.qkv", "bias.out", "bias.mlp", "bias.head", "bias.norm", "dropout.attention", "dropout.residual", "dropout.mlp":

@@ -112,6 +112,8 @@ type Graph struct {
 	Params   []Param
 	Blocks   []Block
 	Spans    []Span
+	// Fixed are spans outside the layers that the model's own code runs under a checkpoint, whatever the plan.
+	Fixed []Span
 	// Loss is the scalar that backward starts from.
 	Loss TensorID
 	// Layers is the number of layers that strategies count.

@@ -91,6 +91,7 @@ var fields = []field{
 	{key: "ops", ptr: func(s *Spec) any { return &s.Ops }},
 	{key: "train.optimizer", ptr: func(s *Spec) any { return &s.Train.Optimizer }, enum: optimizers},
 	{key: "train.keep_logits", ptr: func(s *Spec) any { return &s.Train.KeepLogits }},
+	{key: "train.loss_chunks", ptr: func(s *Spec) any { return &s.Train.LossChunks }, low: 1},
 	{key: "train.grad_accum", ptr: func(s *Spec) any { return &s.Train.GradAccum }, low: 1},
 	{key: "train.finetune", ptr: func(s *Spec) any { return &s.Train.Finetune }, enum: []string{"full", "lora"}},
 	{key: "train.lora.r", ptr: func(s *Spec) any { return &s.Train.LoRA.Rank }, low: 1},

@@ -15,13 +15,14 @@ type Overrides struct {
 	Optimizer  string  // --optimizer
 	KeepLogits *bool   // --keep-logits
 	GradAccum  *int    // --grad-accum
+	LossChunks *int    // --loss-chunks
 	LoRA       *string // --lora, in the form of ParseLoRA
 }
 
 // flags name the flag that sets a key.
 var flags = map[string]string{
 	"B": "--batch", "S": "--seq", "dtype": "--precision", "attention": "--attention", "train.optimizer": "--optimizer",
-	"train.keep_logits": "--keep-logits", "train.grad_accum": "--grad-accum", "train.lora": "--lora", "train.lora.r": "--lora",
+	"train.keep_logits": "--keep-logits", "train.grad_accum": "--grad-accum", "train.loss_chunks": "--loss-chunks", "train.lora": "--lora", "train.lora.r": "--lora",
 	"train.lora.targets": "--lora", "train.finetune": "--lora",
 }
 
@@ -34,7 +35,7 @@ func (s *Spec) Override(o Overrides) error {
 		key string
 		v   *int
 		p   *int
-	}{{"B", o.Batch, &t.B}, {"S", o.Seq, &t.S}, {"train.grad_accum", o.GradAccum, &t.Train.GradAccum}} {
+	}{{"B", o.Batch, &t.B}, {"S", o.Seq, &t.S}, {"train.grad_accum", o.GradAccum, &t.Train.GradAccum}, {"train.loss_chunks", o.LossChunks, &t.Train.LossChunks}} {
 		if c.v == nil {
 			continue
 		}

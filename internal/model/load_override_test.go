@@ -11,13 +11,13 @@ func TestOverride(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch, seq, accum, keep, lora := 4, 1024, 2, false, "r=8,targets=all-linear"
+	batch, seq, accum, chunks, keep, lora := 4, 1024, 2, 8, false, "r=8,targets=all-linear"
 	if err := s.Override(Overrides{
-		Batch: &batch, Seq: &seq, Precision: "amp_bf16", Attention: "Eager", Optimizer: "adamw_loop", KeepLogits: &keep, GradAccum: &accum, LoRA: &lora,
+		Batch: &batch, Seq: &seq, Precision: "amp_bf16", Attention: "Eager", Optimizer: "adamw_loop", KeepLogits: &keep, GradAccum: &accum, LossChunks: &chunks, LoRA: &lora,
 	}); err != nil {
 		t.Fatal(err)
 	}
-	want := Train{Optimizer: "adamw-loop", GradAccum: 2, Finetune: "lora", LoRA: &LoRA{
+	want := Train{Optimizer: "adamw-loop", GradAccum: 2, LossChunks: 8, Finetune: "lora", LoRA: &LoRA{
 		Rank: 8, Alpha: 16, DType: "fp32", Targets: []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"},
 	}}
 	if s.B != 4 || s.S != 1024 || s.Precision != AmpBF || s.Attention != "eager" || !reflect.DeepEqual(s.Train, want) {

@@ -24,7 +24,7 @@ func TestLoadTakesDefaultsOfArch(t *testing.T) {
 		Name: "mine", Arch: "gpt2", L: 12, S: 1024, H: 768, B: 8, Heads: 12, KVHeads: 12, HeadDim: 64, FFN: 3072, Vocab: 50257, Precision: "bf16",
 		Attention: "sdpa", Checkpoint: "none", Norm: "layernorm", NormOrder: "pre", Activation: "gelu_new", Positions: "learned", MaxS: 1024,
 		Bias: Bias{QKV: true, Out: true, MLP: true, Norm: true}, Dropout: Dropout{Embedding: 0.1, Attention: 0.1, Residual: 0.1}, Tied: true,
-		Train:    Train{Optimizer: "adamw", KeepLogits: true, GradAccum: 1, Finetune: "full"},
+		Train:    Train{Optimizer: "adamw", KeepLogits: true, LossChunks: 1, GradAccum: 1, Finetune: "full"},
 		Parallel: Parallel{DP: 1, TP: 1, CP: 1, PP: 1, EP: 1},
 		Defaults: []string{
 			"arch gpt2", "kv_heads 12 (one a query head)", "head_dim 64 (H/heads)", "ffn 3072 (4H)", "vocab 50257", "attention sdpa", "norm layernorm",

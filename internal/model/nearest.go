@@ -28,7 +28,7 @@ var aliases = map[string]string{
 	"max_position_embeddings": "max_positions", "n_positions": "max_positions",
 	"gradient_checkpointing": "checkpoint", "activation_checkpointing": "checkpoint", "recompute": "checkpoint",
 	"remat": "checkpoint", "ac": "checkpoint", "strategy": "checkpoint",
-	"optimizer": "train.optimizer", "keep_logits": "train.keep_logits", "grad_accum": "train.grad_accum",
+	"optimizer": "train.optimizer", "keep_logits": "train.keep_logits", "grad_accum": "train.grad_accum", "loss_chunks": "train.loss_chunks",
 	"gradient_accumulation_steps": "train.grad_accum", "finetune": "train.finetune", "lora": "train.lora",
 	"tp": "parallel.tp", "dp": "parallel.dp", "pp": "parallel.pp", "cp": "parallel.cp", "ep": "parallel.ep", "zero": "parallel.zero",
 	"num_experts": "moe.experts", "num_local_experts": "moe.experts", "num_experts_per_tok": "moe.top_k", "experts": "moe.experts",

@@ -217,7 +217,7 @@ var Table = [kinds]Row{
 		Back: []Step{
 			{MatLeft, "aten.mm", D1, [3]Slot{G0, I2, I1}},
 			{MatRight, "aten.mm", D2, [3]Slot{G0, I1, I2}},
-			{SumRows, "aten.sum", D0, [3]Slot{G0, I0}},
+			{Pass, "", D0, [3]Slot{G0}}, // summed to the bias's shape when the node is left
 		},
 	},
 	OpBMM: {

@@ -66,7 +66,6 @@ const (
 	Unfold                 // the gradient with the dimension that the op removed: a view
 	SumTo                  // the gradient summed to the shape of the second argument; itself if equal
 	Spread                 // the gradient expanded to the shape of the second argument: a view
-	SumRows                // the gradient summed over all but the last dimension: a bias gradient, seen as a vector
 	MatLeft                // gradient of a in a·b, from grad and b
 	MatRight               // gradient of b in a·b, from grad and a
 	Slices                 // views of the gradient, one an input, along the op's dimension (cat)

@@ -116,6 +116,9 @@ type Train struct {
 	Optimizer string `yaml:"optimizer,omitempty" json:"optimizer,omitempty" jsonschema:"enum=adamw,enum=adamw-loop,enum=adamw-fused,enum=sgd,enum=none,description=Optimizer (default adamw; PyTorch's foreach form)."`
 	// KeepLogits is true if the caller still holds the model's output during backward (outputs.logits).
 	KeepLogits bool `yaml:"keep_logits" json:"keep_logits" jsonschema:"description=The caller holds the model output during backward (default true)."`
+	// LossChunks computes head and loss of a causal language model over this many parts of the tokens, each under a
+	// checkpoint of its own, so that the logits of one part exist at a time. 1: in one piece, as the model class does.
+	LossChunks int `yaml:"loss_chunks,omitempty" json:"loss_chunks,omitempty" jsonschema:"minimum=1,description=Parts in which head and loss are computed and recomputed (default 1)."`
 	// GradAccum is the number of micro-batches a step; gradients stay between them.
 	GradAccum int    `yaml:"grad_accum,omitempty" json:"grad_accum,omitempty" jsonschema:"minimum=1,description=Micro batches a step (default 1)."`
 	Finetune  string `yaml:"finetune,omitempty" json:"finetune,omitempty" jsonschema:"enum=full,enum=lora,description=What is trained (default full; lora if lora is given)."`

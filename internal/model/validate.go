@@ -24,6 +24,11 @@ func (s *Spec) problems() []problem {
 	var ps []problem
 	add := func(key, format string, args ...any) { ps = append(ps, problem{key, fmt.Sprintf(format, args...)}) }
 
+	if n := s.Train.LossChunks; n > 1 && !s.Chunkable() {
+		add("train.loss_chunks", "loss_chunks is for causal language models: arch %s computes its loss in one piece", s.Arch)
+	} else if n > 1 && n > s.B*s.S {
+		add("train.loss_chunks", "loss_chunks %d is more than the %d tokens of a micro batch", n, s.B*s.S)
+	}
 	if s.HeadDim*s.Heads != s.H && s.HeadDim == s.H/s.Heads && s.H%s.Heads != 0 && s.Arch != "t5" { // T5's d_kv does not follow H
 		add("heads", "heads %d does not divide H %d: choose heads that do, or give head_dim", s.Heads, s.H)
 	} else if s.HeadDim == 0 {

@@ -56,6 +56,10 @@ func changes(s *model.Spec, full bool) []change {
 		drop := false
 		cs = append(cs, change{words: "let go of the logits before backward", flags: "--keep-logits=false", settings: model.Overrides{KeepLogits: &drop}})
 	}
+	if s.Chunkable() && s.Train.LossChunks <= 1 {
+		chunks := 8
+		cs = append(cs, change{words: "head and loss in 8 parts, each recomputed", flags: "--loss-chunks 8", settings: model.Overrides{LossChunks: &chunks}})
+	}
 	switch s.Train.Optimizer {
 	case "adamw", "adamw-loop":
 		cs = append(cs, change{words: "fused AdamW", flags: "--optimizer adamw-fused", settings: model.Overrides{Optimizer: "adamw-fused"}})
@@ -146,6 +150,9 @@ func (c *change) add(d change) {
 	if d.settings.KeepLogits != nil {
 		c.settings.KeepLogits = d.settings.KeepLogits
 	}
+	if d.settings.LossChunks != nil {
+		c.settings.LossChunks = d.settings.LossChunks
+	}
 	if d.settings.Optimizer != "" {
 		c.settings.Optimizer = d.settings.Optimizer
 	}
@@ -163,6 +170,9 @@ func (c *change) line() string {
 	}
 	if c.settings.KeepLogits != nil {
 		text += " --keep-logits=false"
+	}
+	if c.settings.LossChunks != nil {
+		text += fmt.Sprintf(" --loss-chunks %d", *c.settings.LossChunks)
 	}
 	if c.settings.Optimizer != "" {
 		text += " --optimizer " + c.settings.Optimizer
