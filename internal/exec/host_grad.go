@@ -63,7 +63,7 @@ func (e *hostEngine) sumTo(g *hostGrad, to model.Dims) *hostGrad {
 		}
 	}
 	s := g.hold()
-	if kept != g.shape {
+	if lead > 0 || kept != g.shape { // leading dimensions are summed even if they are 1
 		s = e.newGrad("aten.sum", g.dtype, kept, kept.Contiguous())
 		s.setReals(reduced(g.hostTensor, kept))
 		g.drop()

@@ -247,7 +247,7 @@ func (c *compiler) sumTo(g *grad, shape model.Dims) *grad {
 		}
 	}
 	n := g
-	if kept != g.shape {
+	if off > 0 || kept != g.shape { // leading dimensions are summed even if they are 1
 		n = c.fresh("aten.sum", kept, kept.Contiguous(), g.dtype, work{bytes: g.bytes()})
 		c.drop(g)
 	}
