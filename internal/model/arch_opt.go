@@ -33,7 +33,9 @@ func (b *Builder) opt() {
 	}
 	place := b.embedding(places, b.by(b.plain("aten.add", I64, Shape(n, seq), pos), 1))
 	if e != h {
-		tok = b.linear(tok, projectIn, None)
+		narrow := tok
+		tok = b.linear(narrow, projectIn, None)
+		b.Live(narrow)
 	}
 	x := b.add(tok, place)
 
@@ -47,7 +49,9 @@ func (b *Builder) opt() {
 		x = b.norm(x, p+"final_layer_norm", h)
 	}
 	if e != h {
-		x = b.linear(x, projectOut, None)
+		wide := x
+		x = b.linear(wide, projectOut, None)
+		b.Live(wide)
 	}
 	b.Live(tok, place, ones, pos, mask)
 	b.lmHead(x, table, "lm_head", labels)
