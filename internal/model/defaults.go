@@ -49,6 +49,10 @@ func sized(key string) bool {
 	return strings.HasPrefix(key, "train.") || strings.HasPrefix(key, "parallel.")
 }
 
+// tutorialVocab is the vocabulary of PyTorch's language-modelling tutorial (WikiText-2), for an encoder that names
+// neither tokens nor classes.
+const tutorialVocab = 28782
+
 func fillSizes(s *Spec, c *class, given func(string) bool) {
 	absent := func(key string) bool { return !given(key) }
 	if absent("kv_heads") {
@@ -75,6 +79,9 @@ func fillSizes(s *Spec, c *class, given func(string) bool) {
 		if absent("decoder_S") {
 			s.DecoderS = s.S
 		}
+	}
+	if s.Arch == "torch-encoder" && s.Vocab == 0 && s.Labels == 0 && absent("vocab") {
+		s.Vocab = tutorialVocab
 	}
 	if s.EmbedDim == s.H {
 		s.EmbedDim = 0 // no projection

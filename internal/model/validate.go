@@ -291,7 +291,9 @@ func (c *class) honours(key string) bool {
 	case "name", "arch", "L", "S", "H", "B", "heads", "dtype", "attention", "checkpoint", "ffn", "activation":
 		return true
 	case "vocab":
-		return c.spec.Vocab > 0
+		if c.spec.Vocab > 0 {
+			return true
+		}
 	}
 	if strings.HasPrefix(key, "train.") || strings.HasPrefix(key, "parallel.") || slices.Contains(c.varies, key) {
 		return true
