@@ -38,8 +38,14 @@ func init() {
 	}
 }
 
-// Build makes the graph of one forward pass with loss. The error names an arch that is not modelled.
-func (s *Spec) Build() (*Graph, error) {
+// Build makes the graph of one forward pass with loss, of the ops that a CUDA device dispatches. The error names an
+// arch that is not modelled.
+func (s *Spec) Build() (*Graph, error) { return s.build(false) }
+
+// BuildCPU is Build with the ops that the CPU dispatches for dropout and attention.
+func (s *Spec) BuildCPU() (*Graph, error) { return s.build(true) }
+
+func (s *Spec) build(cpu bool) (*Graph, error) {
 	build, ok := builders[s.Arch]
 	if !ok {
 		return nil, fmt.Errorf("arch %q is not modelled", s.Arch)
@@ -53,6 +59,7 @@ func (s *Spec) Build() (*Graph, error) {
 		}
 	}
 	b := newBuilder(s)
+	b.cpu = cpu
 	build(b)
 	b.endBlock()
 	return b.g, nil

@@ -113,6 +113,10 @@ func (b *Builder) dotProduct(q, k, v TensorID, a attention) TensorID {
 	d := b.t(q).Shape.At(-1)
 	var o TensorID
 	switch {
+	case b.cpu && a.dropout == 0 && b.spec.Attention != "math":
+		o = b.cpuAttention(q, k, v, mask, a)
+	case b.cpu:
+		o = b.mathAttention(q, k, v, mask, a)
 	case b.spec.Attention == "flash2" && b.t(q).DType.Low():
 		o = b.flash(q, k, v, a) // the flash-attn package: causality, windows and grouped heads are the kernel's, no mask
 	case b.spec.Attention == "math" || a.groups == 1 && b.t(k).Shape.D[1] != b.t(q).Shape.D[1]:

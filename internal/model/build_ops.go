@@ -182,6 +182,9 @@ func (b *Builder) dropout(x TensorID, p float64) TensorID {
 	if p == 0 {
 		return x
 	}
+	if b.cpu {
+		return b.cpuDropout(x)
+	}
 	v := *b.t(x)
 	b.emit(OpDropout, Attr{}, x).Drop = p
 	st := ElementwiseStrides(v.Shape, Layout{v.Shape, v.Stride})

@@ -10,6 +10,7 @@ type Builder struct {
 	block int32
 	dtype DType // of weights and, without autocast, of activations
 	low   DType // what autocast casts to
+	cpu   bool  // the ops that the CPU dispatches, where CUDA has others
 	amp   bool  // inside an autocast region
 	casts map[TensorID]TensorID
 	// weights are the attention weights that eager attention returned in the current layer, or None.

@@ -81,6 +81,7 @@ const (
 	OpGroupedMM
 	OpFlashAttention
 	OpEfficientAttention
+	OpCPUAttention
 	// look-ups
 	OpEmbedding
 	OpIndex
@@ -273,6 +274,16 @@ var Table = [kinds]Row{
 			{Like, "aten._scaled_dot_product_efficient_attention_backward", D1, [3]Slot{I1}},
 			{Like, "aten._scaled_dot_product_efficient_attention_backward", D2, [3]Slot{I2}},
 			{Full, "aten._scaled_dot_product_efficient_attention_backward", D3, [3]Slot{I3}},
+		},
+	},
+	// flash on the CPU (q, k, v): output, logsumexp fp32 [B, S, a].
+	OpCPUAttention: {
+		Aten: "aten._scaled_dot_product_flash_attention_for_cpu", Work: Attention,
+		Save: []Save{{I0, in0 | in1 | in2}, {I1, in0 | in1 | in2}, {I2, in0 | in1 | in2}, {O0, in0 | in1 | in2}, {O1, in0 | in1 | in2}},
+		Back: []Step{
+			{Like, "aten._scaled_dot_product_flash_attention_for_cpu_backward", D0, [3]Slot{I0}},
+			{Like, "aten._scaled_dot_product_flash_attention_for_cpu_backward", D1, [3]Slot{I1}},
+			{Like, "aten._scaled_dot_product_flash_attention_for_cpu_backward", D2, [3]Slot{I2}},
 		},
 	},
 

@@ -1,0 +1,40 @@
+package exec
+
+import (
+	"testing"
+	"time"
+
+	"ckptplan/internal/model"
+)
+
+// TestTorchCPUOps prices dropout and scaled-dot-product attention as the CPU dispatches them.
+func TestTorchCPUOps(t *testing.T) {
+	py := torchPython(t)
+	for _, c := range []struct{ name, doc, strategy string }{
+		{"dropout", "arch: gpt2\nL: 6\nS: 128\nH: 128\nB: 4\nheads: 4\nvocab: 1000\nmax_positions: 128\nattention: eager\ndtype: fp32\n", "every-2"},
+		{"sdpa", "arch: llama\nL: 6\nS: 128\nH: 128\nB: 4\nheads: 4\nffn: 352\nvocab: 1000\nattention: sdpa\ndtype: fp32\n", "every-2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := model.Load("small.yaml", []byte(c.doc))
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, err := s.BuildCPU()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := named(t, g, c.strategy)
+			m, err := RunTorch(t.Context(), TorchOptions{Python: py, Device: "cpu", Graph: g, Plan: p, Timeout: 5 * time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmp := Compare(judge(t, g, p), m, 0.005)
+			for _, d := range cmp.Lines {
+				t.Logf("%-16s predicted %d measured %d %+.3f%%", d.What, d.Predicted, d.Measured, 100*d.Share)
+			}
+			if last := cmp.Lines[len(cmp.Lines)-1]; !last.Within {
+				t.Errorf("peak: predicted %d, measured %d", last.Predicted, last.Measured)
+			}
+		})
+	}
+}
