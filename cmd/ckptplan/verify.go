@@ -87,7 +87,15 @@ func runVerify(cmd *cobra.Command, g *globals, o *verifyOptions, args []string) 
 	if err != nil {
 		return err
 	}
-	study, err := report.NewStudy(spec, card.Sheet)
+	engine, err := o.pick(cmd.Context(), dev, card, o.config())
+	if err != nil {
+		return err
+	}
+	newStudy := report.NewStudy
+	if engine.cpuOps {
+		newStudy = report.NewCPUStudy
+	}
+	study, err := newStudy(spec, card.Sheet)
 	if err != nil {
 		return &inputError{err}
 	}
@@ -95,9 +103,18 @@ func runVerify(cmd *cobra.Command, g *globals, o *verifyOptions, args []string) 
 	if err != nil {
 		return err
 	}
-	engine, err := o.pick(cmd.Context(), dev, card, o.config())
-	if err != nil {
-		return err
+	if engine.name == "torch" {
+		if spec.Train.LossChunks > 1 {
+			return usagef("PyTorch runs the loss in one piece here: leave out --loss-chunks, or take --engine host")
+		}
+		if engine.device == "cpu" {
+			if study, err = report.NewCPUStudy(spec, card.Sheet); err != nil {
+				return &inputError{err}
+			}
+			if price, err = study.Price(choice); err != nil {
+				return err
+			}
+		}
 	}
 	run := report.Run{
 		Plan: price, Card: card, Engine: engine.name, Device: engine.device, Offered: engine.offered, Tolerance: float64(o.tolerance), Seed: o.seed,

@@ -135,6 +135,8 @@ type engine struct {
 	offered unit.Bytes
 	// values is false where no values are computed: there is nothing to compare with a baseline.
 	values bool
+	// cpuOps is true where PyTorch's CPU dispatches the ops: its dropout and attention are others than a CUDA device's.
+	cpuOps bool
 	notes  []string
 	run    func(context.Context, *report.Price) (*exec.Measurement, error)
 }
@@ -167,7 +169,7 @@ func hasTorch(ctx context.Context, python string) bool {
 
 // torch runs PyTorch.
 func (o *engineOptions) torch(d *device, c report.Card, config []byte) (*engine, error) {
-	e := &engine{name: "torch", device: d.name, values: d.name != "meta"}
+	e := &engine{name: "torch", device: d.name, values: d.name != "meta", cpuOps: d.name == "cpu"}
 	var share float64
 	if d.total > 0 {
 		e.offered = d.total

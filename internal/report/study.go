@@ -34,6 +34,7 @@ type Study struct {
 	Spec  *model.Spec
 	Sheet *gpu.Sheet
 
+	cpu      bool // priced with the ops that PyTorch's CPU dispatches
 	programs map[string]*memory.Program
 }
 
@@ -55,7 +56,16 @@ func (p *Price) Owners() *memory.Breakdown {
 
 // NewStudy starts a study. The error is about the model: a class that is not modelled, or adapters in one that has none.
 func NewStudy(spec *model.Spec, sheet *gpu.Sheet) (*Study, error) {
-	s := &Study{Spec: spec, Sheet: sheet, programs: map[string]*memory.Program{}}
+	return newStudy(spec, sheet, false)
+}
+
+// NewCPUStudy is NewStudy for a run of PyTorch on the CPU, which has other ops for dropout and fused attention.
+func NewCPUStudy(spec *model.Spec, sheet *gpu.Sheet) (*Study, error) {
+	return newStudy(spec, sheet, true)
+}
+
+func newStudy(spec *model.Spec, sheet *gpu.Sheet, cpu bool) (*Study, error) {
+	s := &Study{Spec: spec, Sheet: sheet, cpu: cpu, programs: map[string]*memory.Program{}}
 	p, err := s.program("none")
 	if err != nil {
 		return nil, err
@@ -81,7 +91,11 @@ func (s *Study) program(strategy string) (*memory.Program, error) {
 	}
 	spec := *s.Spec
 	spec.Checkpoint = strategy
-	g, err := spec.Build()
+	build := spec.Build
+	if s.cpu {
+		build = spec.BuildCPU
+	}
+	g, err := build()
 	if err != nil {
 		return nil, err
 	}

@@ -150,8 +150,8 @@ func (s *Study) Verify(r Run) *Verification {
 	for k, x := range r.Steps.Environment {
 		v.Environment[k] = x
 	}
-	if n := cpuNote(s.Spec, r); n != "" {
-		v.Notes = append(v.Notes, n)
+	if s.cpu {
+		v.Notes = append(v.Notes, s.cpuNotes()...)
 	}
 	v.Measured = s.measured(r.Plan.Name, r.Steps)
 	v.comparison = exec.Compare(r.Plan.Timeline, r.Steps, r.Tolerance)
@@ -233,22 +233,19 @@ func (s *Study) measured(strategy string, m *exec.Measurement) *Measured {
 	return out
 }
 
-// cpuNote says where PyTorch's CPU runs other ops than the CUDA device that was priced.
-func cpuNote(s *model.Spec, r Run) string {
-	if r.Engine != "torch" || r.Device != "cpu" {
-		return ""
-	}
+// cpuNotes say where the prediction is for other ops than a CUDA device's.
+func (s *Study) cpuNotes() []string {
 	var ops []string
-	if d := s.Dropout; d.Embedding+d.Attention+d.Residual+d.MLP > 0 {
-		ops = append(ops, "dropout, whose mask is then as wide as its input where CUDA's is one byte an element")
+	if d := s.Spec.Dropout; d.Embedding+d.Attention+d.Residual+d.MLP > 0 {
+		ops = append(ops, "dropout (its mask is as wide as its input)")
 	}
-	if s.Attention == "sdpa" || s.Attention == "flash2" {
-		ops = append(ops, "fused attention")
+	if s.Spec.Attention == "sdpa" || s.Spec.Attention == "flash2" {
+		ops = append(ops, "attention")
 	}
 	if len(ops) == 0 {
-		return ""
+		return nil
 	}
-	return "the prediction is for CUDA's ops; the CPU has others for " + strings.Join(ops, ", and for ")
+	return []string{"the prediction is for the CPU's own ops for " + strings.Join(ops, " and ") + ": a CUDA device has others, which --device meta shows"}
 }
 
 // significand is the number of bits of the type that products are computed in.
