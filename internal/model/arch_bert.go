@@ -84,8 +84,15 @@ func (b *Builder) bertEmbeddings(p string, words, ids, table, types TensorID) Te
 	}
 	typeIDs := b.expand(b.plain("aten.gather", I64, b.t(pos).Shape, types, pos), n, seq)
 	tok := b.inputRequiresGrad(b.embedding(words, ids))
-	places := b.weight(p+"position_embeddings.weight", int64(s.MaxS), h)
-	typ := b.embedding(b.weight(p+"token_type_embeddings.weight", int64(s.Types), h), typeIDs)
+	var places, kinds TensorID // in the order in which each class registers them
+	if s.Arch == "roberta" {
+		kinds = b.weight(p+"token_type_embeddings.weight", int64(s.Types), h)
+		places = b.weight(p+"position_embeddings.weight", int64(s.MaxS), h)
+	} else {
+		places = b.weight(p+"position_embeddings.weight", int64(s.MaxS), h)
+		kinds = b.weight(p+"token_type_embeddings.weight", int64(s.Types), h)
+	}
+	typ := b.embedding(kinds, typeIDs)
 	x := b.add(tok, typ)
 	place := b.embedding(places, pos)
 	x = b.add(x, place)
