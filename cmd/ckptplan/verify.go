@@ -91,6 +91,9 @@ func runVerify(cmd *cobra.Command, g *globals, o *verifyOptions, args []string) 
 	if err != nil {
 		return err
 	}
+	if engine.name == "torch" && spec.Train.LossChunks > 1 {
+		return usagef("PyTorch runs the loss in one piece here: leave out --loss-chunks, or take --engine host")
+	}
 	newStudy := report.NewStudy
 	if engine.cpuOps {
 		newStudy = report.NewCPUStudy
@@ -102,19 +105,6 @@ func runVerify(cmd *cobra.Command, g *globals, o *verifyOptions, args []string) 
 	price, err := study.Price(choice)
 	if err != nil {
 		return err
-	}
-	if engine.name == "torch" {
-		if spec.Train.LossChunks > 1 {
-			return usagef("PyTorch runs the loss in one piece here: leave out --loss-chunks, or take --engine host")
-		}
-		if engine.device == "cpu" {
-			if study, err = report.NewCPUStudy(spec, card.Sheet); err != nil {
-				return &inputError{err}
-			}
-			if price, err = study.Price(choice); err != nil {
-				return err
-			}
-		}
 	}
 	run := report.Run{
 		Plan: price, Card: card, Engine: engine.name, Device: engine.device, Offered: engine.offered, Tolerance: float64(o.tolerance), Seed: o.seed,
