@@ -147,7 +147,11 @@ func TestHelpExamples(t *testing.T) {
 		}
 		for _, m := range command.FindAllStringSubmatch(cmd.Long, -1) {
 			found++
-			if code, _, stderr := ckptplan(strings.Fields(m[1])...); code != exitOK && code != exitDoesNotFit {
+			args := strings.Fields(m[1])
+			if args[0] == "verify" {
+				args = append(args, "--engine", "cuda") // which is not there: all is read, but no device is opened
+			}
+			if code, _, stderr := ckptplan(args...); code != exitOK && code != exitDoesNotFit && (code != exitNoDevice || args[0] != "verify") {
 				t.Errorf("ckptplan %s: exit code %d: %s", m[1], code, stderr)
 			}
 		}
