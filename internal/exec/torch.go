@@ -109,7 +109,7 @@ func start(ctx context.Context, o TorchOptions, args ...string) error {
 		defer cancel()
 	}
 	cmd := osexec.CommandContext(run, o.Python, append([]string{"-B"}, args...)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	defer inGroup(cmd)()
 	cmd.WaitDelay = stopGrace
 	var out tail
 	cmd.Stdout, cmd.Stderr = &out, &out
