@@ -54,7 +54,7 @@ func configure(cmd *cobra.Command, g *globals) error {
 			text = strings.Join(v.GetStringSlice(key(v, f.Name)), ",")
 		}
 		if e := cmd.Flags().Set(f.Name, text); e != nil {
-			err = wrongSetting(f.Name, file, g.environ, e)
+			err = wrongSetting(f.Name, file, g.environ, plainValue(e))
 		}
 	})
 	return err

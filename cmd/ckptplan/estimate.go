@@ -55,6 +55,9 @@ func runEstimate(cmd *cobra.Command, g *globals, o *estimateOptions) error {
 	if err := o.check(g); err != nil {
 		return err
 	}
+	if cmd.Flags().Changed("strategy") && len(o.names) == 0 {
+		return usagef("--strategy is empty: leave it out, or name strategies or plan files")
+	}
 	card, err := o.card()
 	if err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -121,8 +123,9 @@ Start with:  ckptplan estimate                                   a GPT of 1.3 bi
 	}
 	root.SetVersionTemplate("ckptplan {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w; see %s --help", err, cmd.CommandPath())
+		return usagef("%w; see %s --help", plainValue(err), cmd.CommandPath())
 	})
+	root.SuggestionsMinimumDistance = 2 // letters that a mistyped command may be off
 	root.SetGlobalNormalizationFunc(hyphens)
 	f := root.PersistentFlags()
 	f.StringVar(&g.config, "config", "", "`file` with settings, one flag a key (default ckptplan/config.yaml in the user's configuration folder)")
@@ -138,6 +141,20 @@ func hyphens(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 }
 
+// plainValue says what a switch or a number takes where the parser names its own function.
+func plainValue(err error) error {
+	var wrong *pflag.InvalidValueError
+	var syntax *strconv.NumError
+	if !errors.As(err, &wrong) || !errors.As(err, &syntax) {
+		return err
+	}
+	form := "it is a whole number"
+	if wrong.GetFlag().Value.Type() == "bool" {
+		form = "it is true or false"
+	}
+	return fmt.Errorf("invalid argument %q for \"--%s\" flag: %s", wrong.GetValue(), wrong.GetFlag().Name, form)
+}
+
 // noSuchCommand refuses arguments of the root, which are commands that do not exist.
 func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -150,11 +167,14 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	return usagef("%s; see ckptplan --help", text)
 }
 
-// atMostArgs refuses more than n arguments.
+// atMostArgs refuses more than n arguments, and an empty one: that of a shell variable that is not set.
 func atMostArgs(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > n {
 			return usagef("%s takes at most %d argument, not %d: %s", cmd.Name(), n, len(args), strings.Join(args, " "))
+		}
+		if slices.Contains(args, "") {
+			return usagef("%s: the argument is empty: leave it out, or name a model", cmd.Name())
 		}
 		return nil
 	}

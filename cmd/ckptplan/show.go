@@ -38,7 +38,7 @@ certificate is wrong (the result is still printed).`,
 			}
 			src, err := os.ReadFile(args[0])
 			if err != nil {
-				return usagef("%w", err)
+				return unreadable(args[0], err)
 			}
 			f, err := plan.Read(args[0], src)
 			if err != nil {

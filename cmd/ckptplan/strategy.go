@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -52,10 +54,19 @@ func isPlanFile(name string) bool {
 	return strings.ContainsAny(name, `/\`) || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
 }
 
+// unreadable says why a plan file that was named cannot be read.
+func unreadable(name string, err error) error {
+	var cause *fs.PathError
+	if errors.As(err, &cause) {
+		err = cause.Err
+	}
+	return usagef("plan file %s: %w", name, err)
+}
+
 func readPlan(name string) (*plan.File, error) {
 	src, err := os.ReadFile(name)
 	if err != nil {
-		return nil, usagef("plan %w", err)
+		return nil, unreadable(name, err)
 	}
 	return plan.Read(name, src)
 }

@@ -2,11 +2,14 @@ package model
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"ckptplan/configs"
 )
@@ -66,6 +69,12 @@ type UnknownPresetError struct {
 }
 
 func (e *UnknownPresetError) Error() string {
+	switch {
+	case errors.Is(e.Err, syscall.EISDIR):
+		return e.Name + ": a folder without a config.json; name a YAML spec, a config.json or a preset of `ckptplan models`"
+	case e.Err != nil && !errors.Is(e.Err, fs.ErrNotExist) && !errors.Is(e.Err, syscall.ENOTDIR):
+		return fmt.Sprintf("%s is no preset, and not a file that can be read: %v", e.Name, e.Err)
+	}
 	text := fmt.Sprintf("%s is no preset and no file", e.Name)
 	if strings.ContainsAny(e.Name, "/\\") || slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(e.Name)) {
 		text = fmt.Sprintf("%s: no such file, and no preset of that name", e.Name)
