@@ -219,8 +219,8 @@ func TestDiagnosticShowsThePlace(t *testing.T) {
 func TestLoadWarns(t *testing.T) {
 	with := func(old, new string) string { return strings.Replace(minimal, old, new, 1) }
 	for name, tt := range map[string]struct{ doc, want string }{
-		"batch":           {with("B: 8", "B: 512"), "B 512 × S 1024 is 524288 tokens a forward pass on one device: is B the micro batch, or was the global batch entered?"},
-		"tokens":          {"L: 1\nS: 1000000\nH: 64\nB: 2\nheads: 1\ndtype: bf16\narch: llama\n", "B 2 × S 1000000 is 2000000 tokens a forward pass on one device: is B the micro batch, or was the global batch entered?"},
+		"batch":           {with("B: 8", "B: 512"), "B 512 × S 1024 is 524288 tokens a forward pass on one device: if 512 is the global batch, give the micro batch and grad_accum"},
+		"tokens":          {"L: 1\nS: 1000000\nH: 64\nB: 2\nheads: 1\ndtype: bf16\narch: llama\n", "B 2 × S 1000000 is 2000000 tokens a forward pass on one device: if 2 is the global batch, give the micro batch and grad_accum"},
 		"flash2 in fp32":  {with("bf16", "fp32") + "attention: flash2\n", "attention flash2 has no fp32 kernel: the flash-attn package refuses it; use bf16, fp16 or amp"},
 		"soft cap unseen": {minimal + "arch: gemma2\n", "attention sdpa does not apply the soft cap of the attention scores; only eager does"},
 	} {

@@ -238,7 +238,7 @@ func (s *Spec) doubts() []string {
 	var ds []string
 	add := func(format string, args ...any) { ds = append(ds, fmt.Sprintf(format, args...)) }
 	if s.B > 256 || s.B*s.S > 1<<20 {
-		add("B %d × S %d is %d tokens a forward pass on one device: is B the micro batch, or was the global batch entered?", s.B, s.S, s.B*s.S)
+		add("B %d × S %d is %d tokens a forward pass on one device: if %d is the global batch, give the micro batch and grad_accum", s.B, s.S, s.B*s.S, s.B)
 	}
 	if s.Attention == "flash2" && s.Precision == FP32 {
 		add("attention flash2 has no fp32 kernel: the flash-attn package refuses it; use bf16, fp16 or amp")
@@ -259,6 +259,10 @@ func (r *reader) unvaried(s *Spec) {
 	fill(standard, func(key string) bool { return key == "arch" || slices.Contains(required, key) })
 	for i := range fields {
 		f := &fields[i]
+		if f.key == "head_dim" && s.Heads > 0 && s.H%s.Heads != 0 && !c.honours(f.key) && r.given(f.key) && !r.bad["heads"] {
+			r.bad["heads"], r.bad[f.key] = true, true
+			r.key("heads", "heads %d does not divide H %d, and arch %s has no other head_dim than H/heads", s.Heads, s.H, c.arch)
+		}
 		if !r.given(f.key) || r.bad[f.key] || c.honours(f.key) || (hasSection(standard, f) && sameValue(f.ptr(s), f.ptr(standard))) {
 			continue
 		}
