@@ -121,11 +121,14 @@ func TestCertificatesHold(t *testing.T) {
 func TestCertificateChangesAreCaught(t *testing.T) {
 	full := plan.Full
 	s, f, sheet := certified(t, "gpt2", func(s *model.Spec) { s.Attention = "eager"; s.S = 512 }, 0.4)
+	f.Predicted = &plan.Predicted{Peak: f.Certificate.Peak.Bytes, Phase: f.Certificate.Peak.Phase, StepTime: f.Certificate.Time.Step, GPU: f.Certificate.Card.Name}
 	text := planText(t, f)
 	for _, c := range []struct {
 		name, claim string
 		change      func(f *plan.File, c *plan.Certificate)
 	}{
+		{"predicted peak", "predicted.peak_tensor_bytes", func(f *plan.File, _ *plan.Certificate) { f.Predicted.Peak-- }},
+		{"predicted step", "predicted.step_ns", func(f *plan.File, _ *plan.Certificate) { f.Predicted.StepTime++ }},
 		{"peak", "peak.tensor_bytes", func(_ *plan.File, c *plan.Certificate) { c.Peak.Bytes-- }},
 		{"phase", "peak.phase", func(_ *plan.File, c *plan.Certificate) { c.Peak.Phase = "optimizer" }},
 		{"block", "peak.block", func(_ *plan.File, c *plan.Certificate) { c.Peak.Block = "layers.7" }},
@@ -216,6 +219,7 @@ func TestCertificateChangesAreCaught(t *testing.T) {
 // plan is the fastest.
 func truthful(t *testing.T, f *plan.File, c *plan.Certificate) {
 	t.Helper()
+	f.Predicted = nil
 	g, err := f.Spec.Build()
 	if err != nil {
 		t.Fatal(err)

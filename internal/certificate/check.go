@@ -118,6 +118,9 @@ func (c *checker) replay() error {
 	was := &c.c.Peak
 	c.peak = tl.Peak.Bytes
 	equal(c.Report, "peak.tensor_bytes", int64(was.Bytes), c.peak, "the plan replayed")
+	if p := c.f.Predicted; p != nil {
+		equal(c.Report, "predicted.peak_tensor_bytes", int64(p.Peak), c.peak, "the plan replayed")
+	}
 	equal(c.Report, "peak.phase", was.Phase, tl.Peak.Phase.String(), "")
 	equal(c.Report, "peak.block", was.Block, tl.Block(tl.Peak), "")
 	equal(c.Report, "peak.op", was.Op, tl.Peak.Aten, "")
@@ -134,6 +137,9 @@ func (c *checker) replay() error {
 		return nil
 	}
 	equal(c.Report, "time.step_ns", c.c.Time.Step, tl.Times.Step(), "")
+	if p := c.f.Predicted; p != nil && p.GPU == c.c.Card.Name {
+		equal(c.Report, "predicted.step_ns", p.StepTime, tl.Times.Step(), "")
+	}
 	micro := int64(max(1, c.p.Graph.Spec.Train.GradAccum))
 	c.extra = (tl.Times.Recompute + tl.Times.Transfer) / micro
 	equal(c.Report, "time.extra_ns", c.c.Time.Extra, c.extra, "recomputation and transfers of a micro-batch")

@@ -91,7 +91,7 @@ func (e *FailedError) Error() string {
 }
 
 // ErrNoCertificate is returned for a plan file that claims nothing.
-var ErrNoCertificate = errors.New("the plan file has no certificate: it was written by hand or for a named strategy")
+var ErrNoCertificate = errors.New("the plan file has no certificate: it was written by hand, for a named strategy or for a trainer")
 
 func (r *Report) add(f Finding) { r.Findings = append(r.Findings, f) }
 
