@@ -14,24 +14,22 @@ import (
 
 // Limits beyond which a number looks like another one entered in its place.
 const (
-	manySequences = 256     // a micro batch
-	manyTokens    = 1 << 20 // micro batch × sequence length
-	manyInputs    = 3       // checkpoint inputs, as 1/n of the peak
+	manyInputs = 3       // checkpoint inputs, as 1/n of the peak
+	tinyBudget = 1 << 20 // bytes: a budget without its unit
 )
 
 // mistakes are the sentences about settings that often surprise, as far as they apply.
 func (e *Estimation) mistakes() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	s := e.study.Spec
-	if n := int64(s.B) * int64(s.S); s.B > manySequences || n > manyTokens {
-		say("micro batch %d × %d tokens is %s tokens on one device: if %d is the global batch, give the micro batch and --grad-accum", s.B, s.S, grouped(n), s.B)
+	if n := e.budget.Device; n > 0 && n < tinyBudget {
+		say("a budget of %s holds no model: a number without a unit is in bytes; write it like 24GB or 24GiB", n.Decimal())
 	}
 	if total := e.budget.Sheet.TotalBytes; e.budget.Device > total { // else no sheet but this one is read
 		top := largestCard()
 		switch {
 		case !e.GPU.Assumed:
-			say("PyTorch sees %s on a %s, less than the budget of %s", total.Both(), e.GPU.Name, e.budget.Device.Both())
+			say("PyTorch sees %s on one %s, less than the budget of %s", total.Both(), e.GPU.Name, e.budget.Device.Both())
 		case e.budget.Device > top.TotalBytes:
 			say("the budget of %s is more than any card has (%s: %s): is it the memory of several?", e.budget.Device.Both(), top.Name, top.TotalBytes.Both())
 		}
@@ -46,7 +44,7 @@ func (e *Estimation) mistakes() []string {
 		say("the inputs of %d checkpoints hold %s (%s) of the peak with %s: checkpoints over several layers (segments-K, sqrt) keep fewer",
 			checkpoints(chosen.Plan.Nodes), n.Both(), percent(share(n, peak)), chosen.Name)
 	}
-	if s.Train.LoRA != nil {
+	if e.study.Spec.Train.LoRA != nil {
 		say("LoRA saves gradients and optimizer state, not activations: %s of them are kept with %s", held(chosen).Both(), chosen.Name)
 	}
 	return out
@@ -82,7 +80,11 @@ func (e *Estimation) strategyMistakes() []string {
 		}
 	}
 	if len(useless) > 0 {
-		say("the peak is in the %s: %s do not lower it", where(none.Timeline), strings.Join(useless, ", "))
+		verb := "do"
+		if len(useless) == 1 {
+			verb = "does"
+		}
+		say("the peak is in the %s: %s %s not lower it", where(none.Timeline), strings.Join(useless, ", "), verb)
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
@@ -188,8 +189,23 @@ func (s *Study) infeasible(ctx context.Context, req OptimizeRequest, none *strat
 	}
 	o.SmallestBudgetBytes, o.verdict = none.Smallest, none.Error()
 	o.Reason = fmt.Sprintf("%s: the leanest plan peaks at %s in the %s", none.Error(), o.Estimate.Peak.TensorBytes.Both(), where(none.Leanest))
+	if near := o.tight(); len(near) > 0 {
+		o.Warnings = append(o.Warnings, "no plan leaves the whole reserve, but what is tight ("+strings.Join(near, ", ")+
+			") may run, if the allocator rounds up less than is counted: verify it on the device, or give --reserve")
+	}
 	o.Hints, err = o.estimation.hints(ctx)
 	return o, err
+}
+
+// tight are the strategies that fit but for the allocator's rounding.
+func (o *Optimization) tight() []string {
+	var names []string
+	for i := range o.estimation.Estimates {
+		if en := &o.estimation.Estimates[i]; en.Verdict != nil && *en.Verdict == Tight {
+			names = append(names, en.Strategy)
+		}
+	}
+	return names
 }
 
 // judged holds a plan and the alternatives against the budget.

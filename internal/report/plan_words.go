@@ -146,7 +146,11 @@ func planWords(p *plan.Plan, layers int) string {
 	case n == 0:
 		return "keep everything"
 	case n > shown:
-		return fmt.Sprintf("%s and %d other treatments", strings.Join(parts[:shown], ", "), n-shown)
+		noun := "treatments"
+		if n-shown == 1 {
+			noun = "treatment"
+		}
+		return fmt.Sprintf("%s and %d other %s", strings.Join(parts[:shown], ", "), n-shown, noun)
 	}
 	return strings.Join(parts, ", ")
 }
