@@ -59,7 +59,7 @@ func runHost(t testing.TB, p *memory.Program, pl *plan.Plan) []Gradient {
 	}
 	e := newHostEngine(context.Background(), HostOptions{Schedule: s, Seed: 7})
 	var grads []Gradient
-	for i, want := range []memory.StepResult{tl.First, tl.Second} {
+	for i, want := range []memory.StepResult{tl.FirstStep(), tl.Second} {
 		got, err := e.step(func() { grads = append(grads, e.gradients()...) })
 		if err != nil {
 			t.Fatal(err)

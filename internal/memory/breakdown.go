@@ -63,10 +63,8 @@ func (b *Breakdown) By(c Category) unit.Bytes {
 func (t *Timeline) Explain() *Breakdown {
 	m := newMachine(t.schedule)
 	b := &Breakdown{Instant: t.Peak}
-	var res [2]StepResult
-	m.res = &res[0]
-	m.step()
-	m.res, m.event = &res[1], 0
+	m.settle()
+	m.res = &StepResult{}
 	m.watch(t.Peak.Phase, t.Peak.Bytes, func() { b.Owners = m.owners(t.Parameters, t.Inputs) })
 	m.step()
 	return b

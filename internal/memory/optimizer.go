@@ -1,6 +1,10 @@
 package memory
 
-import "ckptplan/internal/model"
+import (
+	"strings"
+
+	"ckptplan/internal/model"
+)
 
 // optimizerState is what the optimizer keeps from its first step on.
 type optimizerState struct {
@@ -16,6 +20,7 @@ func (m *machine) optimizer(kind string) {
 	m.phase, m.op, m.again = Optimizer, -1, false
 	if kind == "none" {
 		m.zeroGrad()
+		m.res.AfterStep = m.live
 		return
 	}
 	m.mark("start")
@@ -27,13 +32,7 @@ func (m *machine) optimizer(kind string) {
 		}
 	}
 	if adam && m.state == nil {
-		m.state = &optimizerState{}
-		for i, p := range m.g.Params {
-			if p.Trained && m.grad[i] != 0 {
-				m.state.bytes += 2*p.Bytes + 4
-			}
-		}
-		m.live += m.state.bytes
+		m.settle()
 		m.mark("aten.zeros_like")
 	}
 	switch kind {
@@ -61,6 +60,22 @@ func (m *machine) optimizer(kind string) {
 	if m.cost != nil {
 		m.time.Optimizer += m.cost.sheet.OpTime(0, all*passes[kind], model.F32, false)
 	}
+}
+
+// settle gives the optimizer its state: what it makes in its first step, for the parameters that backward reaches.
+func (m *machine) settle() {
+	if m.state != nil || !strings.HasPrefix(m.g.Spec.Train.Optimizer, "adamw") {
+		return
+	}
+	m.state = &optimizerState{}
+	done := make([]bool, len(m.g.Params))
+	for _, e := range m.p.tape.events {
+		if e.kind == evAccumulate && !done[e.p] {
+			done[e.p] = true
+			m.state.bytes += 2*m.g.Params[e.p].Bytes + 4
+		}
+	}
+	m.live += m.state.bytes
 }
 
 // passes is how often an update crosses the memory bus, in reads and writes of one parameter-sized list: foreach and

@@ -23,7 +23,7 @@ func Profile(s *Schedule, sheet *gpu.Sheet) (*Timeline, []BlockProfile, error) {
 	}
 	m.prof = &profiler{blocks: make([]BlockProfile, len(m.g.Blocks))}
 	tl := &Timeline{schedule: s}
-	if err := m.steps(tl); err != nil {
+	if err := m.settled(tl); err != nil {
 		return nil, nil, err
 	}
 	tl.Times = m.time

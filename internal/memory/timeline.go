@@ -9,9 +9,10 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// Timeline is what a schedule's two training steps show. The second step is the steady state: optimizer state exists.
+// Timeline is what a schedule's second training step shows, the steady state: optimizer state exists. It is all that the
+// first step leaves behind, so the second is walked without the first; see FirstStep.
 type Timeline struct {
-	First, Second StepResult
+	Second StepResult
 	// Peak is the second step's highest instant.
 	Peak Instant
 	// Parameters, Gradients and Optimizer are what stays between steps: weights; gradients of all trained parameters;
@@ -23,14 +24,14 @@ type Timeline struct {
 	schedule *Schedule
 }
 
-// Simulate walks two training steps of a schedule. sheet prices its ops in time; it may be nil.
+// Simulate walks a training step of a schedule with the optimizer state that the step before it made. sheet prices its ops in time; it may be nil.
 func Simulate(s *Schedule, sheet *gpu.Sheet) (*Timeline, error) {
 	m := newMachine(s)
 	if sheet != nil {
 		m.cost = s.Program.costsOn(sheet)
 	}
 	tl := &Timeline{schedule: s}
-	if err := m.steps(tl); err != nil {
+	if err := m.settled(tl); err != nil {
 		return nil, err
 	}
 	for _, p := range m.g.Params {
@@ -47,6 +48,15 @@ func Simulate(s *Schedule, sheet *gpu.Sheet) (*Timeline, error) {
 	return tl, nil
 }
 
+// FirstStep walks the step before: optimizer state appears at its end.
+func (t *Timeline) FirstStep() StepResult {
+	var r StepResult
+	m := newMachine(t.schedule)
+	m.res = &r
+	m.step()
+	return r
+}
+
 // Judge lowers a plan and simulates it.
 func Judge(p *Program, pl *plan.Plan, sheet *gpu.Sheet) (*Timeline, error) {
 	s, err := Lower(p, pl)
@@ -56,8 +66,8 @@ func Judge(p *Program, pl *plan.Plan, sheet *gpu.Sheet) (*Timeline, error) {
 	return Simulate(s, sheet)
 }
 
-// steps runs both steps; a broken invariant of the walk is an error, since a schedule can come from a file.
-func (m *machine) steps(tl *Timeline) (err error) {
+// settled runs the second step; a broken invariant of the walk is an error, since a schedule can come from a file.
+func (m *machine) settled(tl *Timeline) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			if v, ok := r.(invariant); ok {
@@ -67,10 +77,9 @@ func (m *machine) steps(tl *Timeline) (err error) {
 			panic(r)
 		}
 	}()
-	for _, res := range []*StepResult{&tl.First, &tl.Second} {
-		m.res, m.time = res, Times{}
-		m.step()
-	}
+	m.settle()
+	m.res = &tl.Second
+	m.step()
 	for _, pk := range tl.Second.Peak {
 		if pk.Bytes > tl.Peak.Bytes {
 			tl.Peak = pk

@@ -120,8 +120,9 @@ func (e *Estimation) remarks(p *Price) []string {
 	states := tl.Parameters + tl.Gradients + tl.Optimizer
 	say("weights, gradients and optimizer state are %s; the other %s of the peak are activations, logits and temporaries",
 		states.Both(), max(0, unit.Bytes(tl.Peak.Bytes)-states).Both())
-	if n := unit.Bytes(tl.First.Peak[memory.Forward].Bytes); tl.Optimizer > 0 {
-		first := max(n, unit.Bytes(tl.First.Peak[memory.Backward].Bytes), unit.Bytes(tl.First.Peak[memory.Optimizer].Bytes))
+	if tl.Optimizer > 0 {
+		peak := tl.FirstStep().Peak
+		first := unit.Bytes(max(peak[memory.Forward].Bytes, peak[memory.Backward].Bytes, peak[memory.Optimizer].Bytes))
 		if first < unit.Bytes(tl.Peak.Bytes) {
 			say("the first step peaks at %s, later ones at %s, since optimizer state exists from then on", first.Both(), unit.Bytes(tl.Peak.Bytes).Both())
 		}
