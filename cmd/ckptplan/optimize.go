@@ -102,6 +102,9 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	if err := o.checkSearch(cmd, device); err != nil {
 		return err
 	}
+	if err := o.checkPlaces(); err != nil {
+		return err
+	}
 	var target *strategy.Target
 	if o.target != "" {
 		if target, err = strategy.FindTarget(o.target); err != nil {
@@ -274,6 +277,17 @@ func (o *optimizeOptions) checkSearch(cmd *cobra.Command, device unit.Bytes) err
 		return usagef("--objective max-seq chooses the sequence length: leave --seq out")
 	}
 	return nil
+}
+
+// checkPlaces refuses files that could not be written after the search, or would be written over each other.
+func (o *optimizeOptions) checkPlaces() error {
+	if o.plan != "" && o.plan == o.file {
+		return usagef("--plan and --output are the same file, %s", o.plan)
+	}
+	if err := placeOf("plan", o.plan); err != nil {
+		return err
+	}
+	return placeOf("plot", o.plot)
 }
 
 func objectiveNames() string {

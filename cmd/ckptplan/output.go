@@ -32,11 +32,28 @@ func (o *outputOptions) check(g *globals) error {
 	if _, err := report.ParseFormat(o.format); err != nil {
 		return usagef("--%w", err)
 	}
+	if err := placeOf("output", o.file); err != nil {
+		return err
+	}
 	switch g.color {
 	case "auto", "always", "never":
 		return nil
 	}
 	return usagef("--color %q is not one of auto, always, never", g.color)
+}
+
+// placeOf refuses a file that a flag names where none can be, so that no work is lost.
+func placeOf(flag, file string) error {
+	if file == "" {
+		return nil
+	}
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return usagef("--%s %s: it is a folder, not a file", flag, file)
+	}
+	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
+		return usagef("--%s %s: there is no folder %s", flag, file, filepath.Dir(file))
+	}
+	return nil
 }
 
 // write renders a document to stdout or to a file.

@@ -75,6 +75,9 @@ func runVerify(cmd *cobra.Command, g *globals, o *verifyOptions, args []string) 
 	if err := o.ready(cmd); err != nil {
 		return err
 	}
+	if err := placeOf("save", o.save); err != nil {
+		return err
+	}
 	spec, choice, err := o.subject(cmd, args)
 	if err != nil {
 		return err
