@@ -153,6 +153,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"ViT patch", with("1024", "197") + "arch: vit\nimage: {size: 224, patch: 15}\n", `8:27: image.patch 15 does not divide image.size 224`},
 		{"positions", minimal + "max_positions: 512\n", `2:4: S 1024 is more than the 512 learned positions (max_positions)`},
 		{"layer types", minimal + "arch: gemma2\nlayer_types: [sliding_attention]\n", `8:14: layer_types has 1 entries for L 12 layers`},
+		{"flash2 in fp32", strings.Replace(minimal, "bf16", "fp32", 1) + "attention: flash2\n", `7:12: attention flash2 has no fp32 kernel: use bf16, fp16 or amp, or attention sdpa`},
 		{"eager only", minimal + "arch: t5\nattention: sdpa\n", `8:12: attention sdpa: the t5 class of Hugging Face has eager attention only`},
 		{"custom without ops", minimal + "arch: custom\n", `7:7: arch custom needs ops: the ops of one block, such as [linear 4H, gelu, linear H]`},
 		{"more than 1 PB", with("B: 8", "B: 999999999"), `4:4: the step would need more than 1 PB: a unit slip? The largest input is B: 999999999`},
@@ -221,7 +222,6 @@ func TestLoadWarns(t *testing.T) {
 	for name, tt := range map[string]struct{ doc, want string }{
 		"batch":           {with("B: 8", "B: 512"), "B 512 × S 1024 is 524288 tokens a forward pass on one device: if 512 is the global batch, give the micro batch and grad_accum"},
 		"tokens":          {"L: 1\nS: 1000000\nH: 64\nB: 2\nheads: 1\ndtype: bf16\narch: llama\n", "B 2 × S 1000000 is 2000000 tokens a forward pass on one device: if 2 is the global batch, give the micro batch and grad_accum"},
-		"flash2 in fp32":  {with("bf16", "fp32") + "attention: flash2\n", "attention flash2 has no fp32 kernel: the flash-attn package refuses it; use bf16, fp16 or amp"},
 		"soft cap unseen": {minimal + "arch: gemma2\n", "attention sdpa does not apply the soft cap of the attention scores; only eager does"},
 	} {
 		t.Run(name, func(t *testing.T) {

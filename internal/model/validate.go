@@ -66,6 +66,11 @@ func (s *Spec) problems() []problem {
 	if c := classOf(s.Arch); c != nil && c.eager && s.Attention != "eager" {
 		add("attention", "attention %s: the %s class of Hugging Face has eager attention only", s.Attention, s.Arch)
 	}
+	if s.Attention == "flash2" {
+		if err := s.flash2(); err != nil {
+			add("attention", "%v", err)
+		}
+	}
 	if len(ps) == 0 {
 		if key, text := s.tooLarge(); text != "" {
 			add(key, "%s", text)
@@ -239,9 +244,6 @@ func (s *Spec) doubts() []string {
 	add := func(format string, args ...any) { ds = append(ds, fmt.Sprintf(format, args...)) }
 	if s.B > 256 || s.B*s.S > 1<<20 {
 		add("B %d × S %d is %d tokens a forward pass on one device: if %d is the global batch, give the micro batch and grad_accum", s.B, s.S, s.B*s.S, s.B)
-	}
-	if s.Attention == "flash2" && s.Precision == FP32 {
-		add("attention flash2 has no fp32 kernel: the flash-attn package refuses it; use bf16, fp16 or amp")
 	}
 	if s.AttnSoftcap && s.Attention != "eager" {
 		add("attention %s does not apply the soft cap of the attention scores; only eager does", s.Attention)
