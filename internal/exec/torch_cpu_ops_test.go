@@ -15,6 +15,7 @@ func TestTorchCPUOps(t *testing.T) {
 		{"sdpa", "arch: llama\nL: 6\nS: 128\nH: 128\nB: 4\nheads: 4\nffn: 352\nvocab: 1000\nattention: sdpa\ndtype: fp32\n", "every-2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			s, err := model.Load("small.yaml", []byte(c.doc))
 			if err != nil {
 				t.Fatal(err)

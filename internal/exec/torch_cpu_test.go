@@ -51,6 +51,7 @@ func TestTorchCPUPeak(t *testing.T) {
 		{"bert", smallBERT, "full"},
 	} {
 		t.Run(c.name+" "+c.strategy, func(t *testing.T) {
+			t.Parallel()
 			g := small(t, c.doc)
 			var p *plan.Plan
 			if ops, ok := strings.CutPrefix(c.strategy, "cached "); ok {

@@ -150,6 +150,7 @@ func TestTorchMetaGroundTruth(t *testing.T) {
 			continue
 		}
 		t.Run(id, func(t *testing.T) {
+			t.Parallel()
 			c := cases[id]
 			if c == nil {
 				t.Fatal("no such case")

@@ -27,6 +27,7 @@ func TestTorchPlain(t *testing.T) {
 		{"arch: custom\nL: 4\nS: 64\nH: 128\nB: 4\nheads: 1\ndtype: fp32\nops: [layernorm, linear 4H, gelu, linear H, residual]\n", "every-2"},
 	} {
 		t.Run(c.doc[6:20]+" "+c.strategy, func(t *testing.T) {
+			t.Parallel()
 			s, err := model.Load("plain.yaml", []byte(c.doc))
 			if err != nil {
 				t.Fatal(err)
