@@ -24,7 +24,9 @@ func TestOptimalEqualsExhaustive(t *testing.T) {
 		change func(*model.Spec)
 	}{
 		{"gpt2", func(s *model.Spec) { s.L, s.B, s.S, s.Vocab = 2, 8, 512, 1000 }},
-		{"gpt2", func(s *model.Spec) { s.L, s.B, s.S, s.Vocab, s.Attention, s.Precision = 2, 4, 256, 1000, "eager", model.AmpBF }},
+		{"gpt2", func(s *model.Spec) {
+			s.L, s.B, s.S, s.Vocab, s.Attention, s.Precision = 2, 4, 256, 1000, "eager", model.AmpBF
+		}},
 		{"pythia-410m", func(s *model.Spec) { s.L, s.B, s.S, s.Vocab = 2, 8, 512, 1000 }},
 	} {
 		t.Run(c.preset, func(t *testing.T) {

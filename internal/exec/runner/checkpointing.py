@@ -42,7 +42,7 @@ class Checkpointing:
         if self.plant == "precision":
             kind = self.casts.device.type
             casts = self.casts.off() if self.casts.low else torch.autocast(kind, dtype=torch.bfloat16)
-        return forward, both(casts, recompute)
+        return forward, Both(casts, recompute)
 
     def all_cached_ops_ran(self):
         for cache in self.caches:
@@ -51,10 +51,23 @@ class Checkpointing:
                 raise Refusal("unsupported", f"{cache.name}: the model has no {names} to cache")
 
 
-@contextlib.contextmanager
-def both(a, b):
-    with a, b:
-        yield
+class Both:
+    """Two contexts as one, held until the checkpoint lets go of them.
+
+    A cached output that the recompute, which stops early, does not ask for lives as long as the recompute's context.
+    PyTorch keeps that context until the last node of the region; a generator would let go of it after the recompute.
+    """
+
+    def __init__(self, *contexts):
+        self.contexts = contexts
+        self.stack = contextlib.ExitStack()
+
+    def __enter__(self):
+        for c in self.contexts:
+            self.stack.enter_context(c)
+
+    def __exit__(self, *error):
+        return self.stack.__exit__(*error)
 
 
 def changes_its_input(f):
