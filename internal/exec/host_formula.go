@@ -170,7 +170,7 @@ func (n *hostNode) step(s *model.Step) *hostGrad {
 func (n *hostNode) kernel(s *model.Step) *hostGrad {
 	first := n.meta(s.Args[0])
 	shape, dt := first.shape, first.dtype
-	var layouts []model.Layout
+	var layouts []*model.Layout
 	var second *hostTensor
 	for k, sl := range s.Args {
 		if sl == model.NoSlot || n.grad(sl) == nil && !n.has(sl) {

@@ -34,7 +34,7 @@ func (e *hostEngine) newGrad(name string, dt model.DType, shape, stride model.Di
 // like is the layout that an elementwise kernel gives its result over one operand.
 func (t hostTensor) like() model.Dims { return model.ElementwiseStrides(t.shape, t.layout()) }
 
-func (t hostTensor) layout() model.Layout { return model.Layout{Shape: t.shape, Stride: t.stride} }
+func (t hostTensor) layout() *model.Layout { return &model.Layout{Shape: t.shape, Stride: t.stride} }
 
 // fit sums a gradient to its input's shape and casts it to its type.
 func (e *hostEngine) fit(g *hostGrad, x *model.Tensor) *hostGrad {

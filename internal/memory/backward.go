@@ -62,7 +62,7 @@ func (c *compiler) arg(op *model.Op, s model.Slot, room *grad) *grad {
 		return nil
 	}
 	x := &c.g.Tensors[t]
-	room.shape, room.stride, room.dtype = x.Shape, x.Stride, x.DType
+	room.Layout, room.dtype = x.Layout, x.DType
 	return room
 }
 
@@ -86,14 +86,14 @@ func (c *compiler) step(op *model.Op, s *model.Step) *grad {
 		c.hold(a)
 		return a
 	case model.Elementwise:
-		shape, dt := a.shape, a.dtype
-		var ls [3]model.Layout
+		shape, dt := a.Shape, a.dtype
+		var ls [3]*model.Layout
 		for i, x := range args[:n] {
-			shape = model.Broadcast(shape, x.shape)
+			shape = model.Broadcast(shape, x.Shape)
 			if x.dtype == model.F32 {
 				dt = model.F32
 			}
-			ls[i] = x.layout()
+			ls[i] = x.Layout
 		}
 		return c.fresh(s.Aten, shape, model.ElementwiseStrides(shape, ls[:n]...), dt, w)
 	case model.Full:
@@ -104,7 +104,7 @@ func (c *compiler) step(op *model.Op, s *model.Step) *grad {
 		if r := op.Row().Work; r == model.MatMul {
 			w.flops, w.mat = c.g.FLOPs(op), true
 		}
-		return c.fresh(s.Aten, a.shape, a.shape.Contiguous(), dt, w)
+		return c.fresh(s.Aten, a.Shape, a.Shape.Contiguous(), dt, w)
 	case model.Like:
 		switch r := op.Row().Work; {
 		case r == model.MatMul:
@@ -112,39 +112,39 @@ func (c *compiler) step(op *model.Op, s *model.Step) *grad {
 		case r == model.Attention && s.Out == model.D0:
 			w.flops, w.mat = c.g.FLOPs(op)*5/2, true
 		}
-		return c.fresh(s.Aten, a.shape, model.ElementwiseStrides(a.shape, a.layout()), a.dtype, w)
+		return c.fresh(s.Aten, a.Shape, model.ElementwiseStrides(a.Shape, a.Layout), a.dtype, w)
 	case model.Cast:
 		if a.dtype == args[1].dtype {
 			c.hold(a)
 			return a
 		}
-		return c.fresh(s.Aten, a.shape, model.ElementwiseStrides(a.shape, a.layout()), args[1].dtype, w)
+		return c.fresh(s.Aten, a.Shape, model.ElementwiseStrides(a.Shape, a.Layout), args[1].dtype, w)
 	case model.Reshape:
-		to := args[1].shape
-		if st, ok := model.ViewStrides(a.shape, a.stride, to); ok {
+		to := args[1].Shape
+		if st, ok := model.ViewStrides(a.Shape, a.Stride, to); ok {
 			return c.viewOf(a, to, st)
 		}
 		return c.fresh("aten.clone", to, to.Contiguous(), a.dtype, w)
 	case model.Swap:
 		i, j := int(op.Attr.A), int(op.Attr.B)
-		return c.viewOf(a, a.shape.Swap(i, j), a.stride.Swap(i, j))
+		return c.viewOf(a, a.Shape.Swap(i, j), a.Stride.Swap(i, j))
 	case model.Fold:
 		i := int(op.Attr.A)
-		return c.viewOf(a, a.shape.Remove(i), a.stride.Remove(i))
+		return c.viewOf(a, a.Shape.Remove(i), a.Stride.Remove(i))
 	case model.Unfold:
 		i := int(op.Attr.A)
-		return c.viewOf(a, a.shape.Insert(i, 1), a.stride.Insert(i, 1))
+		return c.viewOf(a, a.Shape.Insert(i, 1), a.Stride.Insert(i, 1))
 	case model.SumTo:
 		c.hold(a)
-		if a.shape == args[1].shape {
+		if a.Shape == args[1].Shape {
 			return a
 		}
-		return c.sumTo(a, args[1].shape)
+		return c.sumTo(a, args[1].Shape)
 	case model.Spread:
-		to := args[1].shape
-		st := a.stride
+		to := args[1].Shape
+		st := a.Stride
 		for i := range to.D[:to.N] {
-			if a.shape.D[i] != to.D[i] {
+			if a.Shape.D[i] != to.D[i] {
 				st.D[i] = 0
 			}
 		}
@@ -159,9 +159,7 @@ func (c *compiler) step(op *model.Op, s *model.Step) *grad {
 
 // viewOf is a new tensor on g's storage.
 func (c *compiler) viewOf(g *grad, shape, stride model.Dims) *grad {
-	v := c.carve()
-	v.stor, v.dtype, v.shape, v.stride, v.view = g.stor, g.dtype, shape, stride, true
-	return c.tensor(v)
+	return c.tensor(grad{Layout: c.layouts.Of(shape, stride), stor: g.stor, dtype: g.dtype, view: true})
 }
 
 // product is a gradient of a matrix product. For 2-D operands stored column by column PyTorch computes the transposed
@@ -170,15 +168,15 @@ func (c *compiler) viewOf(g *grad, shape, stride model.Dims) *grad {
 func (c *compiler) product(op *model.Op, s *model.Step, args []*grad, w work) *grad {
 	g, other := args[0], args[1]
 	w.flops, w.mat = c.g.FLOPs(op), true
-	n := int(g.shape.N)
-	shape := g.shape
+	n := int(g.Shape.N)
+	shape := g.Shape
 	if s.How == model.MatLeft { // grad [M, N] · otherᵀ [N, K]
-		shape = shape.With(n-1, other.shape.At(-2))
+		shape = shape.With(n-1, other.Shape.At(-2))
 	} else { // otherᵀ [K, M] · grad [M, N]
-		shape = shape.With(n-2, other.shape.At(-1))
+		shape = shape.With(n-2, other.Shape.At(-1))
 	}
 	if len(args) > 2 {
-		st, sz := args[2].stride, args[2].shape
+		st, sz := args[2].Stride, args[2].Shape
 		w.bytes -= args[2].bytes()
 		if st.D[0] == 1 && st.D[1] == sz.D[0] {
 			sw := shape.Swap(0, 1)
@@ -194,7 +192,7 @@ func (c *compiler) product(op *model.Op, s *model.Step, args []*grad, w work) *g
 // slices gives every input of a cat or stack its part of the gradient: views.
 func (c *compiler) slices(op *model.Op, how model.How) {
 	g := c.pending[c.g.Outputs(op)[0]]
-	stride := g.stride
+	stride := g.Stride
 	if how == model.Selects {
 		stride = stride.Remove(int(op.Attr.A))
 	}
@@ -223,7 +221,7 @@ func (c *compiler) joined(op *model.Op, in *grad, aten string) *grad {
 			zeros = append(zeros, c.fresh("aten.zeros", s, s.Contiguous(), dt, work{}))
 		}
 	}
-	r := c.fresh(aten, in.shape, in.shape.Contiguous(), dt, w)
+	r := c.fresh(aten, in.Shape, in.Shape.Contiguous(), dt, w)
 	for _, z := range zeros {
 		c.drop(z)
 	}

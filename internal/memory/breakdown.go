@@ -59,27 +59,29 @@ func (b *Breakdown) By(c Category) unit.Bytes {
 	return n
 }
 
-// Explain lists what is alive at the second step's peak.
-func (t *Timeline) Explain() *Breakdown {
+// Explain lists what is alive at the second step's peak: the step is walked again up to there.
+func (t *Timeline) Explain() (b *Breakdown) {
 	m := newMachine(t.schedule)
-	b := &Breakdown{Instant: t.Peak}
+	b = &Breakdown{Instant: t.Peak}
 	m.settle()
 	m.res = &StepResult{}
-	m.watch(t.Peak.Phase, t.Peak.Bytes, func() { b.Owners = m.owners(t.Parameters, t.Inputs) })
+	m.trace = func(string) {
+		if m.phase == t.Peak.Phase && m.live == t.Peak.Bytes {
+			b.Owners = m.owners(t.Parameters, t.Inputs)
+			panic(seen{})
+		}
+	}
+	defer func() {
+		if r := recover(); r != nil && r != (seen{}) {
+			panic(r)
+		}
+	}()
 	m.step()
 	return b
 }
 
-// watch calls f once, at the first event of a phase at which so many bytes are alive.
-func (m *machine) watch(ph Phase, bytes int64, f func()) {
-	done := false
-	m.trace = func(string) {
-		if !done && m.phase == ph && m.live == bytes {
-			done = true
-			f()
-		}
-	}
-}
+// seen is the panic that ends a walk at the instant it was for.
+type seen struct{}
 
 // owners groups what is alive now.
 func (m *machine) owners(weights, inputs unit.Bytes) []Owner {

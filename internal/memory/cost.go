@@ -23,11 +23,45 @@ func (t Times) times(n int64) Times {
 	return Times{n * t.Forward, n * t.Backward, n * t.Recompute, n * t.Transfer, n * t.Optimizer}
 }
 
-// costs are the nanoseconds of every forward op and of every kernel of backward on one card.
+// work is what a kernel does, for the roofline.
+type work struct {
+	flops int64
+	bytes int64
+	dtype model.DType
+	mat   bool
+}
+
+// kernels numbers the different works of a pass: layers that are alike run the same few dozen.
+type kernels struct {
+	list   []work
+	number map[work]int32
+}
+
+func newKernels() kernels { return kernels{number: map[work]int32{}} }
+
+func (k *kernels) of(w work) int32 {
+	n, ok := k.number[w]
+	if !ok {
+		n = int32(len(k.list))
+		k.number[w] = n
+		k.list = append(k.list, w)
+	}
+	return n
+}
+
+// forwardWork is what an op does in forward; views do nothing.
+func forwardWork(g *model.Graph, op *model.Op) work {
+	w := op.Row().Work
+	if w == model.Free {
+		return work{}
+	}
+	return work{flops: g.FLOPs(op), bytes: g.Moved(op), dtype: g.Tensors[g.Outputs(op)[0]].DType, mat: w == model.MatMul || w == model.Attention}
+}
+
+// costs are the nanoseconds of every kernel of forward and of backward on one card.
 type costs struct {
-	sheet *gpu.Sheet
-	ops   []int64 // by op
-	grads []int64 // by gradient storage
+	sheet             *gpu.Sheet
+	forward, backward []int64
 }
 
 // costsOn prices a program on a card by the roofline.
@@ -35,40 +69,23 @@ func (p *Program) costsOn(s *gpu.Sheet) *costs {
 	if p.priced != nil && p.priced.sheet == s {
 		return p.priced
 	}
-	c := &costs{sheet: s, ops: make([]int64, len(p.Graph.Ops)), grads: make([]int64, len(p.tape.grads))}
-	memo := map[work]int64{}
-	price := func(w work) int64 {
-		t, ok := memo[w]
-		if !ok {
-			t = s.OpTime(w.flops, w.bytes, w.dtype, w.mat)
-			memo[w] = t
+	price := func(k *kernels) []int64 {
+		out := make([]int64, len(k.list))
+		for i, w := range k.list {
+			out[i] = s.OpTime(w.flops, w.bytes, w.dtype, w.mat)
 		}
-		return t
+		return out
 	}
-	g := p.Graph
-	for i := range g.Ops {
-		op := &g.Ops[i]
-		w := op.Row().Work
-		if w == model.Free {
-			continue
-		}
-		c.ops[i] = price(work{
-			flops: g.FLOPs(op), bytes: g.Moved(op), dtype: g.Tensors[g.Outputs(op)[0]].DType, mat: w == model.MatMul || w == model.Attention,
-		})
-	}
-	for i := range p.tape.grads {
-		c.grads[i] = price(p.tape.grads[i].work)
-	}
-	p.priced = c
-	return c
+	p.priced = &costs{sheet: s, forward: price(&p.kernels), backward: price(&p.tape.kernels)}
+	return p.priced
 }
 
 // spend adds the time of a forward op: of the forward pass, or of a recompute.
 func (m *machine) spend(i model.OpID) {
 	if m.phase == Forward {
-		m.time.Forward += m.cost.ops[i]
+		m.time.Forward += m.cost.forward[m.p.ops[i].kernel]
 	} else {
-		m.time.Recompute += m.cost.ops[i]
+		m.time.Recompute += m.cost.forward[m.p.ops[i].kernel]
 	}
 }
 

@@ -69,10 +69,10 @@ func (m *machine) settle() {
 	}
 	m.state = &optimizerState{}
 	done := make([]bool, len(m.g.Params))
-	for _, e := range m.p.tape.events {
-		if e.kind == evAccumulate && !done[e.p] {
-			done[e.p] = true
-			m.state.bytes += 2*m.g.Params[e.p].Bytes + 4
+	for _, l := range m.p.tape.leaves {
+		if !done[l.param] {
+			done[l.param] = true
+			m.state.bytes += 2*m.g.Params[l.param].Bytes + 4
 		}
 	}
 	m.live += m.state.bytes

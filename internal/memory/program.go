@@ -11,8 +11,9 @@ type Program struct {
 	saves []saveEntry
 	drops []model.StorageID // storages in the order of the ops after which their locals go
 	late  [2][]model.StorageID
-	// byStorage
-	static int64 // bytes of parameters, buffers and inputs
+	// kernels are those of forward.
+	kernels kernels
+	static  int64 // bytes of parameters, buffers and inputs
 
 	priced *costs           // on the card asked for last
 	labels map[int][]string // of the ops of a layer
@@ -35,7 +36,8 @@ type opEntry struct {
 	alloc, allocEnd int32 // storages born here
 	save, saveEnd   int32 // range of saves
 	drop, dropEnd   int32 // range of drops
-	keepsOutput     bool  // autograd keeps one of its outputs
+	kernel          int32
+	keepsOutput     bool // autograd keeps one of its outputs
 }
 
 // saveEntry is one tensor kept for backward. Static storages (parameters, inputs) cost nothing but still count where
@@ -51,7 +53,9 @@ type saveEntry struct {
 
 // Compile prepares a graph.
 func Compile(g *model.Graph) *Program {
-	p := &Program{Graph: g, tape: compile(g), ops: make([]opEntry, len(g.Ops)), saves: make([]saveEntry, 0, 3*len(g.Ops))}
+	backward := make(chan *tape, 1)
+	go func() { backward <- compile(g) }()
+	p := &Program{Graph: g, ops: make([]opEntry, len(g.Ops)), saves: make([]saveEntry, 0, 3*len(g.Ops)), kernels: newKernels()}
 	for i := range g.Storages {
 		s := &g.Storages[i]
 		if s.Born == model.None {
@@ -86,6 +90,7 @@ func Compile(g *model.Graph) *Program {
 	}
 	for i := range g.Ops {
 		e := &p.ops[i]
+		e.kernel = p.kernels.of(forwardWork(g, &g.Ops[i]))
 		e.save = int32(len(p.saves))
 		g.Saved(&g.Ops[i], func(t model.TensorID, output bool) {
 			x := &g.Tensors[t]
@@ -97,5 +102,6 @@ func Compile(g *model.Graph) *Program {
 		})
 		e.saveEnd = int32(len(p.saves))
 	}
+	p.tape = <-backward
 	return p
 }

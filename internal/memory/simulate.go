@@ -448,7 +448,7 @@ func (m *machine) backward() {
 			held += grads[e.x].bytes
 			m.gradLive[e.x] = true
 			if m.cost != nil {
-				m.time.Backward += m.cost.grads[e.x]
+				m.time.Backward += m.cost.backward[grads[e.x].kernel]
 			}
 			m.mark(grads[e.x].aten)
 		case evFree:
@@ -460,13 +460,14 @@ func (m *machine) backward() {
 		case evReleased:
 			m.released(e.op)
 		case evAccumulate:
-			if m.grad[e.p] != 0 { // added in place
-				m.gradLive[e.x] = false
-				m.live -= grads[e.x].bytes
-				held -= grads[e.x].bytes
+			leaf := m.p.tape.leaves[e.x]
+			if m.grad[leaf.param] != 0 { // added in place
+				m.gradLive[leaf.grad] = false
+				m.live -= grads[leaf.grad].bytes
+				held -= grads[leaf.grad].bytes
 			} else {
-				m.grad[e.p] = e.x + 1
-				kept += grads[e.x].bytes
+				m.grad[leaf.param] = leaf.grad + 1
+				kept += grads[leaf.grad].bytes
 			}
 		}
 	}

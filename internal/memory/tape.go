@@ -16,8 +16,10 @@ import (
 //     owns, else into a third tensor.
 //   - A parameter's first gradient is taken over without a copy if nothing else refers to it and its strides fit.
 type tape struct {
-	events []event
-	grads  []gradient
+	events  []event
+	grads   []gradient
+	leaves  []accumulation
+	kernels kernels // of backward
 }
 
 type eventKind uint8
@@ -28,40 +30,36 @@ const (
 	evFree                        // gradient storage x dies
 	evApplied                     // op's formula is done: recomputed tensors are let go
 	evReleased                    // op's node is released: saved tensors are let go
-	evAccumulate                  // gradient storage x becomes, or is added to, the gradient of parameter p
+	evAccumulate                  // accumulation x
 )
 
 type event struct {
-	kind eventKind
 	op   model.OpID
-	x    int32         // gradient storage
-	p    model.ParamID // parameter
+	x    int32 // gradient storage, or index into leaves
+	kind eventKind
+}
+
+// accumulation says that a gradient storage becomes, or is added to, the gradient of a parameter.
+type accumulation struct {
+	grad  int32
+	param model.ParamID
 }
 
 // gradient is one storage that backward allocates.
 type gradient struct {
-	bytes int64
-	aten  string
-	op    model.OpID
-	work  work
-}
-
-// work is what a kernel does, for the roofline.
-type work struct {
-	flops int64
-	bytes int64
-	dtype model.DType
-	mat   bool
+	bytes  int64
+	aten   string
+	op     model.OpID
+	kernel int32 // that writes it
 }
 
 // grad is one gradient tensor during compilation.
 type grad struct {
-	impl   int32 // identity of the tensor
-	stor   int32 // its gradient storage
-	shape  model.Dims
-	stride model.Dims
-	dtype  model.DType
-	view   bool // shares the storage of another tensor, which it keeps alive
+	*model.Layout
+	refs  int32 // references to the tensor
+	stor  int32 // its gradient storage
+	dtype model.DType
+	view  bool // shares the storage of another tensor, which it keeps alive
 }
 
 type compiler struct {
@@ -69,7 +67,6 @@ type compiler struct {
 	t       *tape
 	pending []*grad // by tensor: what waits in the input buffer, or nil
 	uses    []int32 // by tensor: edges into a leaf that have not delivered
-	impls   []int32 // references to each gradient tensor
 	stors   []int32 // live tensors on each gradient storage
 	op      model.OpID
 	out     *model.Op
@@ -79,13 +76,14 @@ type compiler struct {
 	got     uint16
 	args    [3]*grad // of the step
 	forward [3]grad  // forward tensors among the arguments
-	chunk   []grad   // gradients are carved from it
+	idle    []*grad  // tensors without a reference, to be used again
+	layouts model.Layouts
 }
 
 // compile derives the tape of a graph.
 func compile(g *model.Graph) *tape {
 	c := &compiler{
-		g: g, t: &tape{events: make([]event, 0, 6*len(g.Ops)), grads: make([]gradient, 0, 2*len(g.Ops))},
+		g: g, t: &tape{events: make([]event, 0, 6*len(g.Ops)), grads: make([]gradient, 0, 2*len(g.Ops)), kernels: newKernels()},
 		pending: make([]*grad, len(g.Tensors)), uses: make([]int32, len(g.Tensors)),
 	}
 	c.countLeafUses()
@@ -138,45 +136,40 @@ func (c *compiler) fresh(aten string, shape, stride model.Dims, dt model.DType, 
 	bytes := shape.Count() * dt.Size()
 	w.bytes += bytes
 	w.dtype = dt
-	c.t.grads = append(c.t.grads, gradient{bytes: bytes, aten: aten, op: c.op, work: w})
+	c.t.grads = append(c.t.grads, gradient{bytes: bytes, aten: aten, op: c.op, kernel: c.t.kernels.of(w)})
 	c.stors = append(c.stors, 0)
 	c.event(event{kind: evAlloc, op: c.op, x: x})
-	g := c.carve()
-	g.stor, g.shape, g.stride, g.dtype = x, shape, stride, dt
-	return c.tensor(g)
+	return c.tensor(grad{Layout: c.layouts.Of(shape, stride), stor: x, dtype: dt})
 }
 
-// carve makes room for a gradient that stays where it is.
-func (c *compiler) carve() *grad {
-	if len(c.chunk) == cap(c.chunk) {
-		c.chunk = make([]grad, 0, 1024)
+// tensor makes a gradient tensor with one reference.
+func (c *compiler) tensor(x grad) *grad {
+	var g *grad
+	if n := len(c.idle); n > 0 {
+		g, c.idle = c.idle[n-1], c.idle[:n-1]
+	} else {
+		g = new(grad)
 	}
-	c.chunk = append(c.chunk, grad{})
-	return &c.chunk[len(c.chunk)-1]
-}
-
-// tensor gives g an identity with one reference.
-func (c *compiler) tensor(g *grad) *grad {
-	g.impl = int32(len(c.impls))
-	c.impls = append(c.impls, 1)
+	*g = x
+	g.refs = 1
 	c.stors[g.stor]++
 	return g
 }
 
-func (c *compiler) hold(g *grad) { c.impls[g.impl]++ }
+func (c *compiler) hold(g *grad) { g.refs++ }
 
+// drop gives up a reference; the caller has no use for g any more.
 func (c *compiler) drop(g *grad) {
-	if c.impls[g.impl]--; c.impls[g.impl] > 0 {
+	if g.refs--; g.refs > 0 {
 		return
 	}
+	c.idle = append(c.idle, g)
 	if c.stors[g.stor]--; c.stors[g.stor] == 0 {
 		c.event(event{kind: evFree, op: c.op, x: g.stor})
 	}
 }
 
-func (g *grad) bytes() int64 { return g.shape.Count() * g.dtype.Size() }
-
-func (g *grad) layout() model.Layout { return model.Layout{Shape: g.shape, Stride: g.stride} }
+func (g *grad) bytes() int64 { return g.Shape.Count() * g.dtype.Size() }
 
 // node runs the backward of one op, if any gradient has arrived for it.
 func (c *compiler) node(id model.OpID) {
@@ -226,11 +219,11 @@ func (c *compiler) node(id model.OpID) {
 
 // fit sums a gradient to its input's shape and casts it to its dtype.
 func (c *compiler) fit(g *grad, x *model.Tensor) *grad {
-	if g.shape != x.Shape {
+	if g.Shape != x.Shape {
 		g = c.sumTo(g, x.Shape)
 	}
 	if g.dtype != x.DType {
-		n := c.fresh("aten._to_copy", g.shape, model.ElementwiseStrides(g.shape, g.layout()), x.DType, work{bytes: g.bytes()})
+		n := c.fresh("aten._to_copy", g.Shape, model.ElementwiseStrides(g.Shape, g.Layout), x.DType, work{bytes: g.bytes()})
 		c.drop(g)
 		g = n
 	}
@@ -239,15 +232,15 @@ func (c *compiler) fit(g *grad, x *model.Tensor) *grad {
 
 // sumTo is at::sum_to: one sum that keeps reduced dimensions, then a view without the leading ones.
 func (c *compiler) sumTo(g *grad, shape model.Dims) *grad {
-	off := int(g.shape.N - shape.N)
-	kept := g.shape
+	off := int(g.Shape.N - shape.N)
+	kept := g.Shape
 	for i := range kept.D[:kept.N] {
 		if i < off || shape.D[i-off] == 1 {
 			kept.D[i] = 1
 		}
 	}
 	n := g
-	if off > 0 || kept != g.shape { // leading dimensions are summed even if they are 1
+	if off > 0 || kept != g.Shape { // leading dimensions are summed even if they are 1
 		n = c.fresh("aten.sum", kept, kept.Contiguous(), g.dtype, work{bytes: g.bytes()})
 		c.drop(g)
 	}
@@ -262,11 +255,11 @@ func (c *compiler) sumTo(g *grad, shape model.Dims) *grad {
 // deliver puts a gradient into a tensor's input buffer.
 func (c *compiler) deliver(t model.TensorID, g *grad) {
 	if old := c.pending[t]; old != nil {
-		if !old.view && c.impls[old.impl] == 1 && c.stors[old.stor] == 1 && old.dtype == g.dtype && model.IsDense(old.shape, old.stride) {
+		if !old.view && old.refs == 1 && c.stors[old.stor] == 1 && old.dtype == g.dtype && model.IsDense(old.Shape, old.Stride) {
 			c.drop(g)
 		} else {
-			st := model.ElementwiseStrides(old.shape, old.layout(), g.layout())
-			sum := c.fresh("aten.add", old.shape, st, old.dtype, work{bytes: old.bytes() + g.bytes()})
+			st := model.ElementwiseStrides(old.Shape, old.Layout, g.Layout)
+			sum := c.fresh("aten.add", old.Shape, st, old.dtype, work{bytes: old.bytes() + g.bytes()})
 			c.drop(old)
 			c.drop(g)
 			c.pending[t] = sum
@@ -285,13 +278,14 @@ func (c *compiler) deliver(t model.TensorID, g *grad) {
 func (c *compiler) accumulate(t model.TensorID) {
 	g, x := c.pending[t], &c.g.Tensors[t]
 	c.pending[t] = nil
-	if c.impls[g.impl] != 1 || !sameStrides(x.Shape, g.stride, x.Stride) {
+	if g.refs != 1 || !sameStrides(x.Shape, g.Stride, x.Stride) {
 		n := c.fresh("aten.clone", x.Shape, x.Stride, g.dtype, work{bytes: g.bytes()})
 		c.drop(g)
 		g = n
 	}
 	if x.Param >= 0 {
-		c.event(event{kind: evAccumulate, op: c.op, x: g.stor, p: x.Param})
+		c.event(event{kind: evAccumulate, op: c.op, x: int32(len(c.t.leaves))})
+		c.t.leaves = append(c.t.leaves, accumulation{grad: g.stor, param: x.Param})
 	}
 }
 

@@ -133,7 +133,7 @@ func (b *Builder) meanSquaredError(x, target TensorID) TensorID {
 	v := *b.t(x)
 	b.emit(OpMSELoss, Attr{}, x, target)
 	loss := b.fresh(v.DType, v.Shape, Dims{})
-	b.t(loss).Shape, b.t(loss).Stride = Dims{}, Dims{}
+	b.t(loss).Layout = b.layouts.Of(Dims{}, Dims{})
 	b.fresh(v.DType, v.Shape, Dims{})
 	b.held(loss, DropAfterBackward)
 	return loss

@@ -143,7 +143,7 @@ func (b *Builder) flash(q, k, v TensorID, a attention) TensorID {
 	s := x.Shape
 	op := b.emit(OpFlashAttention, Attr{B: asAttr(a.causal)}, q, k, v)
 	op.Scalar, op.Drop = scale, a.dropout
-	o := b.fresh(x.DType, s, headsLast(x.Layout()))
+	o := b.fresh(x.DType, s, headsLast(x.Layout))
 	b.fresh(F32, Shape(s.D[0], s.D[1], s.D[2]), Dims{})
 	b.fresh(U64, Shape(2), Dims{})
 	b.fresh(U64, Dims{}, Dims{})
@@ -180,12 +180,9 @@ func (b *Builder) efficient(q, k, v, mask TensorID, a attention) TensorID {
 	return o
 }
 
-// Layout is the tensor's shape and strides.
-func (t *Tensor) Layout() Layout { return Layout{t.Shape, t.Stride} }
-
 // headsLast is the layout of a kernel's output for query q [B, a, S, D]: empty_like of q seen as [B, S, a, D].
-func headsLast(q Layout) Dims {
-	sw := Layout{q.Shape.Swap(1, 2), q.Stride.Swap(1, 2)}
+func headsLast(q *Layout) Dims {
+	sw := &Layout{q.Shape.Swap(1, 2), q.Stride.Swap(1, 2)}
 	return ElementwiseStrides(sw.Shape, sw).Swap(1, 2)
 }
 

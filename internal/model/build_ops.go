@@ -145,7 +145,7 @@ func (b *Builder) split(x TensorID, i int, sizes ...int64) []TensorID {
 	}
 	for k, n := range sizes {
 		o := v
-		o.Shape, o.View, o.Offset = v.Shape.With(i, n), true, at
+		o.Layout, o.View, o.Offset = b.layouts.Of(v.Shape.With(i, n), v.Stride), true, at
 		at += n * v.Stride.D[i]
 		if v.Grad {
 			outs[k] = b.output(o)
@@ -187,7 +187,7 @@ func (b *Builder) dropout(x TensorID, p float64) TensorID {
 	}
 	v := *b.t(x)
 	b.emit(OpDropout, Attr{}, x).Drop = p
-	st := ElementwiseStrides(v.Shape, Layout{v.Shape, v.Stride})
+	st := ElementwiseStrides(v.Shape, v.Layout)
 	out := b.fresh(v.DType, v.Shape, st)
 	b.fresh(Bool, v.Shape, st)
 	return out

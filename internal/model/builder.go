@@ -16,7 +16,8 @@ type Builder struct {
 	// weights are the attention weights that eager attention returned in the current layer, or None.
 	weights TensorID
 	// lin is what a linear layer runs: F.linear, unless the class writes its own.
-	lin func(x, w, bias TensorID) TensorID
+	lin     func(x, w, bias TensorID) TensorID
+	layouts Layouts
 }
 
 func newBuilder(s *Spec) *Builder {
@@ -67,7 +68,7 @@ func (b *Builder) t(t TensorID) *Tensor { return &b.g.Tensors[t] }
 func (b *Builder) static(name string, role Role, dt DType, shape Dims) TensorID {
 	b.g.Storages = append(b.g.Storages, Storage{Bytes: shape.Count() * dt.Size(), Born: None, Drop: DropAfterBackward, Role: role, Name: name})
 	b.g.Tensors = append(b.g.Tensors, Tensor{
-		Shape: shape, Stride: shape.Contiguous(), Storage: StorageID(len(b.g.Storages) - 1), DType: dt, Producer: None, Param: None,
+		Layout: b.layouts.Of(shape, shape.Contiguous()), Storage: StorageID(len(b.g.Storages) - 1), DType: dt, Producer: None, Param: None,
 	})
 	return TensorID(len(b.g.Tensors) - 1)
 }
@@ -140,13 +141,13 @@ func (b *Builder) fresh(dt DType, shape, stride Dims) TensorID {
 	}
 	at := b.next() - 1
 	b.g.Storages = append(b.g.Storages, Storage{Bytes: shape.Count() * dt.Size(), Born: at, Drop: at, Name: b.g.Ops[at].Row().Aten})
-	return b.output(Tensor{Shape: shape, Stride: stride, DType: dt, Storage: StorageID(len(b.g.Storages) - 1)})
+	return b.output(Tensor{Layout: b.layouts.Of(shape, stride), DType: dt, Storage: StorageID(len(b.g.Storages) - 1)})
 }
 
 // view emits a view op and its output. Without a gradient there is no node and nothing to run: only the tensor.
 func (b *Builder) view(k Kind, attr Attr, x TensorID, shape, stride Dims) TensorID {
 	v := *b.t(x)
-	v.Shape, v.Stride, v.View = shape, stride, k != OpUnsafeView
+	v.Layout, v.View = b.layouts.Of(shape, stride), k != OpUnsafeView
 	if !v.Grad {
 		v.Param = None
 		b.g.Tensors = append(b.g.Tensors, v)
@@ -159,11 +160,11 @@ func (b *Builder) view(k Kind, attr Attr, x TensorID, shape, stride Dims) Tensor
 // elementwise emits an op with one output over its inputs' common shape, in dtype dt.
 func (b *Builder) elementwise(k Kind, dt DType, ins ...TensorID) TensorID {
 	shape := b.t(ins[0]).Shape
-	var ls [4]Layout
+	var ls [4]*Layout
 	for i, t := range ins {
 		x := b.t(t)
 		shape = Broadcast(shape, x.Shape)
-		ls[i] = Layout{x.Shape, x.Stride}
+		ls[i] = x.Layout
 	}
 	b.emit(k, Attr{}, ins...)
 	return b.fresh(dt, shape, ElementwiseStrides(shape, ls[:len(ins)]...))

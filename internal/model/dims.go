@@ -184,30 +184,42 @@ func Broadcast(a, b Dims) Dims {
 	return a
 }
 
-// Layout is an operand's shape and strides.
+// Layout is the shape and the strides, in elements, of a tensor.
 type Layout struct{ Shape, Stride Dims }
+
+// Layouts gives tensors that are laid out alike one Layout: a graph of 100 layers has some dozens of them. It is a
+// cache of the last one by hash, so that equal layouts are nearly always, but not surely, the same pointer.
+type Layouts struct{ last [512]*Layout }
+
+// Of is the layout of that shape and those strides.
+func (l *Layouts) Of(shape, stride Dims) *Layout {
+	h := uint64(shape.N)
+	for i := range shape.N {
+		h = (h ^ uint64(shape.D[i])) * 0x9e3779b97f4a7c15
+		h = (h ^ h>>29 ^ uint64(stride.D[i])) * 0xbf58476d1ce4e5b9
+	}
+	at := &l.last[h>>(64-9)]
+	if *at == nil || (*at).Shape != shape || (*at).Stride != stride {
+		*at = &Layout{shape, stride}
+	}
+	return *at
+}
 
 // ElementwiseStrides gives the strides of the new output of an elementwise op over operands, whose common shape is
 // out. It is TensorIteratorBase::reorder_dimensions: dimensions keep the order of the operands' strides, the first
 // operand that can tell decides.
-func ElementwiseStrides(out Dims, operands ...Layout) Dims {
+func ElementwiseStrides(out Dims, operands ...*Layout) Dims {
 	n := int(out.N)
 	if n <= 1 {
 		return out.Contiguous()
 	}
-	same, contiguous := true, true
-	for _, o := range operands {
-		if o.Shape != out {
-			same = false
-			break
-		}
-		contiguous = contiguous && IsContiguous(o.Shape, o.Stride)
-		same = same && o.Stride == operands[0].Stride
+	same := operands[0].Shape == out
+	for _, o := range operands[1:] {
+		same = same && (o == operands[0] || *o == *operands[0])
 	}
 	if same && IsDense(out, operands[0].Stride) {
 		return operands[0].Stride
 	}
-	_ = contiguous
 	var st [4][MaxRank]int64
 	for k, o := range operands {
 		off := n - int(o.Shape.N)

@@ -19,15 +19,15 @@ const (
 
 // Tensor is a view on a storage, as autograd sees it.
 type Tensor struct {
-	Shape, Stride Dims // strides in elements
-	Storage       StorageID
-	Offset        int64   // of its first element in the storage, in elements
-	Producer      OpID    // the op whose node is its grad_fn, or None
-	Param         ParamID // the parameter it is, or None
-	Output        int8    // which output of Producer it is
-	DType         DType
-	Grad          bool // requires_grad
-	View          bool // shares its storage with the tensor it was made from
+	*Layout        // shared by tensors that are laid out alike
+	Offset   int64 // of its first element in the storage, in elements
+	Storage  StorageID
+	Producer OpID    // the op whose node is its grad_fn, or None
+	Param    ParamID // the parameter it is, or None
+	Output   int8    // which output of Producer it is
+	DType    DType
+	Grad     bool // requires_grad
+	View     bool // shares its storage with the tensor it was made from
 }
 
 // Storage is a run of bytes on the device.
