@@ -3,6 +3,7 @@ package strategy
 import (
 	"math"
 	"math/big"
+	"slices"
 )
 
 // Dual is a Lagrangian certificate: prices of memory on the rows of a problem, and the lower bound on time that they
@@ -23,10 +24,10 @@ type Dual struct {
 }
 
 // prices are Lagrange multipliers as sums over the rows from a position on, in nanoseconds per byte, with the length
-// of the shortest priced path from the start to each position.
+// of the shortest priced path from the start to each position, and from each position to the end.
 type prices struct {
-	bwd, fwd []float64
-	prefix   []float64
+	bwd, fwd       []float64
+	prefix, suffix []float64
 }
 
 // cost is what an edge adds to the Lagrangian.
@@ -57,6 +58,54 @@ func (m *prices) walk(c *chain, best []*edge, from []int) float64 {
 		}
 	}
 	return m.prefix[len(m.prefix)-1]
+}
+
+// worthwhile lists for every position the edges that a plan of at most upper nanoseconds can take: those for which no
+// price proves that all plans over them are slower (reduced-cost fixing).
+func (c *chain) worthwhile(all []*prices, upper int64) [][]int32 {
+	room := float64(c.room)
+	for _, m := range all {
+		if m.suffix == nil {
+			m.fillSuffix(c)
+		}
+	}
+	out := make([][]int32, len(c.out))
+	for i, edges := range c.out {
+		for k := range edges {
+			e := &edges[k]
+			if !slices.ContainsFunc(all, func(m *prices) bool {
+				return m.prefix[i]+m.cost(i, e, room)+m.suffix[e.to] > m.ceiling(c, upper)
+			}) {
+				out[i] = append(out[i], int32(k))
+			}
+		}
+	}
+	return out
+}
+
+// fillSuffix walks backward.
+func (m *prices) fillSuffix(c *chain) {
+	n := len(c.out)
+	m.suffix = make([]float64, n+1)
+	for i := n - 1; i >= 0; i-- {
+		m.suffix[i] = math.Inf(1)
+		for k := range c.out[i] {
+			e := &c.out[i][k]
+			m.suffix[i] = min(m.suffix[i], m.cost(i, e, float64(c.room))+m.suffix[e.to])
+		}
+	}
+}
+
+// ceiling is upper with room for the rounding of float64 sums of prices; times are whole nanoseconds.
+func (m *prices) ceiling(c *chain, upper int64) float64 {
+	if upper == math.MaxInt64 {
+		return math.Inf(1)
+	}
+	all := m.bwd[0]
+	if m.fwd != nil {
+		all += m.fwd[0]
+	}
+	return float64(upper) + 0.25 + 1e-15*float64(len(c.out)+1)*(float64(upper)+all*float64(max(c.room, -c.room)))
 }
 
 // dualSearch looks for prices with a high bound: first one price for the last row only, by bisection on the sign of

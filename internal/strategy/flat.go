@@ -102,9 +102,11 @@ type label struct {
 type search struct {
 	c      *chain
 	prices []*prices
-	least  []int64 // least prefix of saved bytes by position
-	upper  int64   // time of a known plan: slower labels are dropped
-	width  int     // most labels kept at a block; 0: all
+	least  []int64   // least prefix of saved bytes by position
+	upper  int64     // time of a known plan: slower labels are dropped
+	width  int       // most labels kept at a block; 0: all
+	edges  [][]int32 // by position, those looked at
+	limits []float64 // by prices: the most that a bound may be
 	at     [][]label
 	stats  Stats
 
@@ -178,7 +180,7 @@ func deepen(p *Problem, c *chain, least *Solution, cap int64, run func([]*prices
 		return stop(err)
 	}
 	improve(found)
-	for step := max(1, dual.Bound/50000); ; step *= 8 {
+	for step := max(1, dual.Bound/50000); ; step *= 3 {
 		upper := known
 		if dual.Bound < known-step {
 			upper = dual.Bound + step
@@ -240,6 +242,10 @@ func (s *search) run(ctx context.Context) error {
 	s.at = make([][]label, n+1)
 	s.at[n] = []label{{}}
 	s.stats = Stats{}
+	s.edges, s.limits = s.c.worthwhile(s.prices, s.upper), s.limits[:0]
+	for _, m := range s.prices {
+		s.limits = append(s.limits, m.ceiling(s.c, s.upper))
+	}
 	for i := n - 1; i >= 0; i-- {
 		if err := s.merge(ctx, i); err != nil {
 			return err
@@ -256,9 +262,9 @@ func (s *search) run(ctx context.Context) error {
 // merge makes the non-dominated labels of position i, in order of memory, from those behind its edges.
 func (s *search) merge(ctx context.Context, i int) error {
 	heads := s.heads[:0]
-	for k := range s.c.out[i] {
+	for _, k := range s.edges[i] {
 		e := &s.c.out[i][k]
-		h := cursor{e: e, list: s.at[e.to], edge: int32(k)}
+		h := cursor{e: e, list: s.at[e.to], edge: k}
 		if len(h.list) == 0 {
 			continue
 		}
@@ -321,14 +327,10 @@ func lastBelow(list []label, p int64) int {
 }
 
 // promising is false if a Lagrangian bound on the blocks before i proves that the label cannot become a plan as fast
-// as the known one. The slack covers the rounding of float64 sums (times are whole nanoseconds).
+// as the known one.
 func (s *search) promising(i int, p, t int64) bool {
-	if s.upper == math.MaxInt64 {
-		return true
-	}
-	for _, m := range s.prices {
-		upper := float64(s.upper) + 0.25 + 1e-15*float64(len(s.at))*(float64(s.upper)+m.bwd[0]*float64(max(s.c.room, -s.c.room)))
-		if float64(t)+m.prefix[i]-m.bwd[i]*float64(s.c.room-p) > upper {
+	for k, m := range s.prices {
+		if float64(t)+m.prefix[i]-m.bwd[i]*float64(s.c.room-p) > s.limits[k] {
 			return false
 		}
 	}

@@ -121,16 +121,17 @@ func (s *vectorSearch) run(ctx context.Context) error {
 	s.at = make([][]vector, n+1)
 	s.at[n] = []vector{{}}
 	s.stats = Stats{}
+	edges := s.c.worthwhile(s.prices, s.upper)
 	for i := n - 1; i >= 0; i-- {
 		list := s.candidateSpace[:0]
-		for k := range s.c.out[i] {
+		for _, k := range edges[i] {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			e := &s.c.out[i][k]
 			for l := range s.at[e.to] {
 				w := &s.at[e.to][l]
-				v := vector{b: max(e.row, e.save+w.b), f: max(e.rowFwd, e.saveFwd+w.f), a: e.held + w.a, edge: int32(k), next: int32(l)}
+				v := vector{b: max(e.row, e.save+w.b), f: max(e.rowFwd, e.saveFwd+w.f), a: e.held + w.a, edge: k, next: int32(l)}
 				if !s.timeless {
 					v.t = e.time + w.t
 				}
@@ -163,9 +164,7 @@ func (s *vectorSearch) promising(i int, v *vector) bool {
 		return false
 	}
 	for _, m := range s.prices {
-		all := m.bwd[0] + m.fwd[0]
-		slack := 0.25 + 1e-15*float64(len(s.at))*(float64(s.upper)+all*float64(max(s.c.room, -s.c.room)))
-		if s.bound(m, i, v) > float64(s.upper)+slack {
+		if s.bound(m, i, v) > m.ceiling(s.c, s.upper) {
 			return false
 		}
 	}
