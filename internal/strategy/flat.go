@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 )
@@ -112,7 +113,6 @@ type search struct {
 
 	heads   []cursor
 	scratch []label
-	scores  []float64
 }
 
 // cursor walks the labels behind one edge in order of memory.
@@ -180,12 +180,17 @@ func deepen(p *Problem, c *chain, least *Solution, cap int64, run func([]*prices
 		return stop(err)
 	}
 	improve(found)
-	for step := max(1, dual.Bound/50000); ; step *= 3 {
+	for step := max(1, dual.Bound/50000); ; step += step*2/3 + 1 {
 		upper := known
 		if dual.Bound < known-step {
 			upper = dual.Bound + step
 		}
 		found, err := run(prices, upper, 0)
+		if errors.Is(err, errEffort) {
+			if found, wide := run(prices, known, wideBeam); wide == nil {
+				improve(found)
+			}
+		}
 		if err != nil {
 			return stop(err)
 		}
@@ -205,8 +210,11 @@ func deepen(p *Problem, c *chain, least *Solution, cap int64, run func([]*prices
 	return best, nil
 }
 
-// beamWidth is the number of labels a block that the search for a first plan keeps.
-const beamWidth = 32
+// Labels a block that the search for a first plan keeps, and the one for a last plan where exact search is too much.
+const (
+	beamWidth = 32
+	wideBeam  = 1024
+)
 
 // withDual copies a solution that is known to fit and attaches what is proved about it.
 func withDual(s *Solution, d Dual) *Solution {
@@ -337,7 +345,7 @@ func (s *search) promising(i int, p, t int64) bool {
 	return true
 }
 
-// narrow keeps the labels of position i with the lowest bounds, and always the one with the least memory.
+// narrow keeps labels of position i with low bounds, and always the one with the least memory.
 func (s *search) narrow(i int) {
 	m := s.prices[0]
 	score := func(l *label) float64 {
@@ -347,17 +355,5 @@ func (s *search) narrow(i int) {
 		}
 		return worst
 	}
-	s.scores = s.scores[:0]
-	for k := range s.at[i] {
-		s.scores = append(s.scores, score(&s.at[i][k]))
-	}
-	slices.Sort(s.scores)
-	cut := s.scores[s.width-1]
-	kept := s.at[i][:1]
-	for k := 1; k < len(s.at[i]) && len(kept) < s.width; k++ {
-		if score(&s.at[i][k]) <= cut {
-			kept = append(kept, s.at[i][k])
-		}
-	}
-	s.at[i] = kept
+	s.at[i] = append(s.at[i][:1], lowestOfGroups(s.at[i][1:], s.width-1, score)...)
 }

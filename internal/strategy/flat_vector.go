@@ -32,7 +32,7 @@ type vectorSearch struct {
 	width                  int
 	at                     [][]vector
 	stats                  Stats
-	candidateSpace         []vector
+	limits                 []float64 // by prices: the most that a bound may be
 }
 
 func newVectorSearch(c *chain) *vectorSearch {
@@ -47,7 +47,7 @@ func newVectorSearch(c *chain) *vectorSearch {
 
 // maxCandidates bounds the vectors looked at for one block. Where the forward and the backward of many layers bind at
 // once, exact search can take minutes; beyond this it stops, and the best plan found is given with its proved bound.
-const maxCandidates = 60_000
+const maxCandidates = 100_000
 
 // errEffort stops a search that grows beyond maxCandidates.
 var errEffort = errors.New("the search grew too large")
@@ -121,35 +121,19 @@ func (s *vectorSearch) run(ctx context.Context) error {
 	s.at = make([][]vector, n+1)
 	s.at[n] = []vector{{}}
 	s.stats = Stats{}
+	s.limits = s.limits[:0]
+	for _, m := range s.prices {
+		s.limits = append(s.limits, m.ceiling(s.c, s.upper))
+	}
 	edges := s.c.worthwhile(s.prices, s.upper)
 	for i := n - 1; i >= 0; i-- {
-		list := s.candidateSpace[:0]
-		for _, k := range edges[i] {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			e := &s.c.out[i][k]
-			for l := range s.at[e.to] {
-				w := &s.at[e.to][l]
-				v := vector{b: max(e.row, e.save+w.b), f: max(e.rowFwd, e.saveFwd+w.f), a: e.held + w.a, edge: k, next: int32(l)}
-				if !s.timeless {
-					v.t = e.time + w.t
-				}
-				if v.a+s.leastA[i]+max(v.b+s.leastB[i], v.f+s.leastF[i]) <= s.c.room && s.promising(i, &v) {
-					list = append(list, v)
-				}
-			}
-		}
-		s.candidateSpace = list
-		if s.width == 0 && !s.timeless && len(list) > maxCandidates {
-			return errEffort
-		}
-		kept, err := undominatedVectors(ctx, list)
+		kept, err := s.merge(ctx, i, edges[i])
 		if err != nil {
 			return err
 		}
 		if s.width > 0 && len(kept) > s.width {
 			kept = s.narrow(i, kept)
+			slices.SortFunc(kept, compareVectors)
 		}
 		s.at[i] = kept
 		s.stats.Labels += int64(len(kept))
@@ -158,13 +142,66 @@ func (s *vectorSearch) run(ctx context.Context) error {
 	return nil
 }
 
+// merge makes the undominated labels of position i in order of time from those behind its edges, which have that order,
+// too.
+func (s *vectorSearch) merge(ctx context.Context, i int, edges []int32) ([]vector, error) {
+	type cursor struct {
+		v    vector
+		e    *edge
+		list []vector
+	}
+	load := func(h *cursor) {
+		w := &h.list[h.v.next]
+		h.v.b, h.v.f, h.v.a = max(h.e.row, h.e.save+w.b), max(h.e.rowFwd, h.e.saveFwd+w.f), h.e.held+w.a
+		if !s.timeless {
+			h.v.t = h.e.time + w.t
+		}
+	}
+	var heads []cursor
+	total := 0
+	for _, k := range edges {
+		e := &s.c.out[i][k]
+		if len(s.at[e.to]) > 0 {
+			heads = append(heads, cursor{v: vector{edge: k}, e: e, list: s.at[e.to]})
+			load(&heads[len(heads)-1])
+			total += len(s.at[e.to])
+		}
+	}
+	if s.width == 0 && !s.timeless && total > maxCandidates {
+		return nil, errEffort
+	}
+	f := vectorFront{held: s.c.holds}
+	for count := 0; len(heads) > 0; count++ {
+		if count&0x3ff == 0x3ff && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		low := 0
+		for k := 1; k < len(heads); k++ {
+			if compareVectors(heads[k].v, heads[low].v) < 0 {
+				low = k
+			}
+		}
+		h := &heads[low]
+		if v := &h.v; v.a+s.leastA[i]+max(v.b+s.leastB[i], v.f+s.leastF[i]) <= s.c.room && s.promising(i, v) {
+			f.add(v)
+		}
+		if h.v.next++; int(h.v.next) < len(h.list) {
+			load(h)
+		} else {
+			heads[low] = heads[len(heads)-1]
+			heads = heads[:len(heads)-1]
+		}
+	}
+	return f.kept, ctx.Err()
+}
+
 // promising is search.promising with a price on both kinds of rows.
 func (s *vectorSearch) promising(i int, v *vector) bool {
 	if v.t > s.upper {
 		return false
 	}
-	for _, m := range s.prices {
-		if s.bound(m, i, v) > m.ceiling(s.c, s.upper) {
+	for k, m := range s.prices {
+		if s.bound(m, i, v) > s.limits[k] {
 			return false
 		}
 	}
@@ -184,48 +221,51 @@ func (s *vectorSearch) narrow(i int, list []vector) []vector {
 	if s.timeless {
 		slices.SortStableFunc(list, func(v, w vector) int { return cmp.Compare(need(&v), need(&w)) })
 	} else {
-		slices.SortStableFunc(list, func(v, w vector) int {
-			return cmp.Compare(s.bound(s.prices[0], i, &v), s.bound(s.prices[0], i, &w))
+		score := func(v *vector) float64 {
+			worst := math.Inf(-1)
+			for _, m := range s.prices[:min(3, len(s.prices))] {
+				worst = max(worst, s.bound(m, i, v))
+			}
+			return worst
+		}
+		slices.SortFunc(list, func(v, w vector) int {
+			return cmp.Or(cmp.Compare(v.b, w.b), cmp.Compare(v.f, w.f), cmp.Compare(v.t, w.t))
 		})
+		list = lowestOfGroups(list, s.width-1, score)
+		return append(list, least)
 	}
 	return append(list[:s.width-1], least)
 }
 
-// undominatedVectors drops every vector that another one is within. With two of the three memory numbers in use a
-// staircase over them makes this n log n; with three each vector is compared with all that are kept.
-func undominatedVectors(ctx context.Context, list []vector) ([]vector, error) {
-	slices.SortFunc(list, func(v, w vector) int {
-		return cmp.Or(cmp.Compare(v.t, w.t), cmp.Compare(v.b, w.b), cmp.Compare(v.f, w.f), cmp.Compare(v.a, w.a),
-			cmp.Compare(v.edge, w.edge), cmp.Compare(v.next, w.next))
-	})
-	useF, useA := false, false
-	for k := range list {
-		useF = useF || list[k].f != list[0].f
-		useA = useA || list[k].a != list[0].a
+// compareVectors orders by time, then by memory.
+func compareVectors(v, w vector) int {
+	switch {
+	case v.t != w.t:
+		return cmp.Compare(v.t, w.t)
+	case v.b != w.b:
+		return cmp.Compare(v.b, w.b)
 	}
-	var kept []vector
-	var steps []stair
-	for k := range list {
-		if k&0x3ff == 0x3ff && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		v := &list[k]
-		if useF && useA {
-			if !slices.ContainsFunc(kept, func(w vector) bool { return w.within(v) }) {
-				kept = append(kept, *v)
-			}
-			continue
-		}
-		y := v.f
-		if useA {
-			y = v.a
-		}
-		var fresh bool
-		if steps, fresh = addStair(steps, stair{v.b, y}); fresh {
-			kept = append(kept, *v)
-		}
+	return cmp.Or(cmp.Compare(v.f, w.f), cmp.Compare(v.a, w.a), cmp.Compare(v.edge, w.edge))
+}
+
+// vectorFront keeps the vectors that no other one is within, of vectors that come in order of time. Without held bytes
+// a staircase over the two memory numbers finds out; with them each vector is compared with all that are kept.
+type vectorFront struct {
+	held  bool
+	kept  []vector
+	steps []stair
+}
+
+func (f *vectorFront) add(v *vector) {
+	fresh := true
+	if f.held {
+		fresh = !slices.ContainsFunc(f.kept, func(w vector) bool { return w.within(v) })
+	} else {
+		f.steps, fresh = addStair(f.steps, stair{v.b, v.f})
 	}
-	return kept, nil
+	if fresh {
+		f.kept = append(f.kept, *v)
+	}
 }
 
 // stair is a corner of the lower-left boundary of points in the plane: x rises, y falls along the staircase.

@@ -44,6 +44,39 @@ func BenchmarkFlat405B(b *testing.B) {
 	}
 }
 
+// BenchmarkFlatAutocast solves the 48 layers of GPT-2 XL under autocast, where the forward of many layers binds beside
+// the backward: the mean over 9 budgets. What the search leaves open is reported as a share of the step's extra time.
+func BenchmarkFlatAutocast(b *testing.B) {
+	sheet, err := gpu.Lookup("b200")
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := program(b, "gpt2-xl", func(s *model.Spec) { s.B, s.S, s.Precision = 8, 512, "amp-bf16" })
+	pr, err := price(p, sheet)
+	if err != nil {
+		b.Fatal(err)
+	}
+	pr.prune(nil)
+	prob := pr.problem(p.Graph)
+	low, err := MinMemory(context.Background(), prob)
+	if err != nil {
+		b.Fatal(err)
+	}
+	top := pr.keep.Peak.Bytes
+	n := 0
+	var open, extra int64
+	for b.Loop() {
+		prob.Budget = low.Peak + (top-low.Peak)*int64(1+n%9)/10
+		n++
+		s, err := SolveFlat(context.Background(), prob)
+		if err != nil {
+			b.Fatal(err)
+		}
+		open, extra = open+s.Time-s.Bound, extra+s.Time
+	}
+	b.ReportMetric(100*float64(open)/float64(extra), "%open")
+}
+
 func llama405B(b *testing.B) (p *memory.Program, sheet *gpu.Sheet) {
 	b.Helper()
 	sheet, err := gpu.Lookup("b200")
