@@ -94,7 +94,7 @@ func (s *nestedSolver) leaf(v interval, resident int64, yield func(*decision) bo
 	}
 	for k, o := range s.stages[v.t].Options {
 		d := decision{node: NestedNode{Kind: Keep, First: v.s - 1, Last: v.s - 1, Option: k}}
-		d.parts[0], d.least, d.time = nothing, resident+o.Saved+max(o.ForwardOverhead, o.BackwardOverhead), o.Forward+o.Backward
+		d.parts[0], d.least, d.time = nothing, resident+o.Saved+max(o.ForwardOverhead, o.BackwardOverhead), o.Forward-o.EarlyStop+o.Backward
 		if !yield(&d) {
 			return
 		}
@@ -115,7 +115,9 @@ func (s *nestedSolver) bridges(v interval, j int, swept, resident int64, again i
 		d.time = s.uf[j-1] - s.uf[v.s-1] + o.Forward
 		d.parts = [2]part{nothing, {s.at(d.inner), s.grads[v.t] - s.grads[j]}}
 		d.two = true
-		if j < v.t {
+		if j == v.t {
+			d.time -= o.EarlyStop
+		} else {
 			d.rest = interval{j + 1, v.t, v.option, v.forwards}
 			d.parts[0] = part{s.at(d.rest), o.Saved}
 		}

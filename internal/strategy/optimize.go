@@ -231,7 +231,10 @@ func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *Problem, 
 		e.Leanest, _ = memory.Judge(p, e.LeanestPlan, req.Sheet)
 	}
 	if req.Class != "flat" {
-		m := pr.nestedModel(p)
+		m, err := pr.nestedModel(p)
+		if err != nil {
+			return err
+		}
 		m.chain.MaxForwards = req.MaxForwards
 		if need, err := MinNestedMemory(ctx, m.chain); err == nil {
 			m.chain.Budget = need
