@@ -253,7 +253,7 @@ func (s *Study) baselines(ctx context.Context) ([]strategy.Alternative, error) {
 // solutionOf is how far the search for the plan got.
 func solutionOf(res *strategy.Result) *Solution {
 	if n := res.Nested; n != nil {
-		return &Solution{Status: string(n.Status), TimeNanoseconds: n.Time, BoundNanoseconds: n.Bound}
+		return &Solution{string(n.Status), n.Time, n.Bound, strategy.Recurrence}
 	}
 	s := res.Solution
 	if s == nil {
@@ -337,8 +337,8 @@ func (o *Optimization) best() string {
 		return fmt.Sprintf("No %s plan has a lower peak.", o.Class)
 	case o.target != nil:
 		return fmt.Sprintf("It is the fastest plan within the budget that %s can run: %s.", o.target.Title, o.Shape)
-	case o.Class == "nested":
-		return "It is the fastest nested plan that was found within the budget: segments are priced on the safe side, so that a slightly faster one may exist."
+	case o.Class == "nested" && o.Solution.Status == string(strategy.Optimal):
+		return "No nested plan within the budget is faster, by prices on the safe side: where they count more bytes than a simulation does, a slightly faster plan may exist."
 	case o.Solution.Status == string(strategy.Optimal):
 		return fmt.Sprintf("No %s plan within the budget is faster.", o.Class)
 	}

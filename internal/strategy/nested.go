@@ -100,8 +100,9 @@ type NestedSolution struct {
 	Peak, Time int64
 	// Status is Optimal, or Feasible if rounding leaves a gap between Time and Bound.
 	Status Status
-	// Bound is a proved lower bound on the time of every plan of the class, in nanoseconds.
-	Bound int64
+	// Bound is a proved lower bound on the time of every plan of the class whose peak is at most Limit: nanoseconds and
+	// bytes.
+	Bound, Limit int64
 	// Intervals is the number of different intervals solved, Points the number of steps of all their functions.
 	Intervals, Points int64
 }

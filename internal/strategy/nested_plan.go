@@ -133,7 +133,7 @@ func (s *nestedSolver) bridges(v interval, j int, swept, resident int64, again i
 func (t *NestedTradeOff) Solution(point int) *NestedSolution {
 	s := t.solver
 	p := t.Points[point]
-	sol := &NestedSolution{Peak: p.Peak, Time: p.Time, Status: Optimal, Bound: p.Time, Intervals: int64(len(s.memo))}
+	sol := &NestedSolution{Peak: p.Peak, Time: p.Time, Status: Optimal, Bound: p.Time, Limit: p.Peak, Intervals: int64(len(s.memo))}
 	for _, f := range s.memo {
 		sol.Points += int64(len(f))
 	}

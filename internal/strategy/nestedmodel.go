@@ -1,10 +1,8 @@
 package strategy
 
 import (
-	"context"
 	"slices"
 
-	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
@@ -44,10 +42,10 @@ func (pr *pricing) nestedModel(p *memory.Program) (*nestedModel, error) {
 		return nil, err
 	}
 	m := &nestedModel{chain: c, menu: pr.options, options: ids}
-	// A layer's forward runs first above what forward starts with, and again inside backward, above what stays there to
-	// its end (logits that the caller holds); autocast's casts may all be alive in the first.
+	// A layer's forward runs first above what forward starts with, and again inside backward, above the checkpoint's input
+	// and what stays to the end of backward (logits that the caller holds); autocast's casts may all be alive in the first.
 	casts := pr.casts(g)
-	lift := max(forward+casts, backward-a[len(a)-1])
+	lift := max(forward+casts, backward-a[len(a)-1]+a[0])
 	for i := range g.Layers {
 		st := Stage{Type: 1 + pr.same[i], Output: a[i+1], Gradient: a[i+1], Grad: ref[first+i].Grad}
 		for n, k := range ids {
@@ -145,7 +143,7 @@ func (pr *pricing) casts(g *model.Graph) int64 {
 	for i := range g.Layers {
 		var most int64
 		for k, o := range pr.options {
-			if slices.ContainsFunc(o.Regions, func(r plan.Region) bool { return len(r.Cache) > 0 }) {
+			if slices.ContainsFunc(o.Regions, func(r plan.Region) bool { return len(r.Cache) > 0 || r.Offload != "" }) {
 				continue
 			}
 			b := pr.at(k, i)
@@ -222,62 +220,4 @@ func (m *nestedModel) nodes(ns []NestedNode) []plan.Node {
 		out = append(out, plan.Node{First: n.First, Last: n.Last, Segment: true, Inner: inner})
 	}
 	return out
-}
-
-// beliefSlack: the frontier is computed up to an eighth above the budget, since the chain believes in up to that much
-// more than the simulator finds (a layer input a layer, held for nothing).
-const beliefSlack = 8
-
-// nestedPlan is the fastest plan of the chain's frontier that the simulator finds within the budget, its timeline and
-// what the chain believed; nil if there is none.
-func (pr *pricing) nestedPlan(ctx context.Context, p *memory.Program, sheet *gpu.Sheet, budget int64, maxForwards int) (*plan.Plan, *memory.Timeline, *NestedSolution, error) {
-	m, err := pr.nestedModel(p)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	m.chain.MaxForwards = maxForwards
-	m.chain.Budget = budget + budget/beliefSlack
-	front, err := NestedFrontier(ctx, m.chain)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	// believed peaks are upper bounds that rise along the frontier: the first that fits for sure, and the faster ones
-	// after it until the simulator refuses several in a row
-	at := 0
-	for at+1 < len(front.Points) && front.Points[at+1].Peak <= budget {
-		at++
-	}
-	const patience = 8
-	var best *plan.Plan
-	var bestTL *memory.Timeline
-	var bestSol *NestedSolution
-	for i, refused := at, 0; i < len(front.Points) && refused < patience; i++ {
-		sol := front.Solution(i)
-		pl := m.plan(sol.Nodes)
-		tl, err := memory.Judge(p, pl, sheet)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		if tl.Peak.Bytes > budget {
-			refused++
-			continue
-		}
-		refused = 0
-		if bestTL == nil || tl.Times.Step() < bestTL.Times.Step() {
-			best, bestTL, bestSol = pl, tl, sol
-		}
-	}
-	// the chain may also believe too little: then the fastest point below that the simulator passes
-	for i := at - 1; i >= 0 && best == nil; i-- {
-		sol := front.Solution(i)
-		pl := m.plan(sol.Nodes)
-		tl, err := memory.Judge(p, pl, sheet)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		if tl.Peak.Bytes <= budget {
-			best, bestTL, bestSol = pl, tl, sol
-		}
-	}
-	return best, bestTL, bestSol, nil
 }
