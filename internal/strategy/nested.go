@@ -103,8 +103,9 @@ type NestedSolution struct {
 	// Bound is a proved lower bound on the time of every plan of the class whose peak is at most Limit: nanoseconds and
 	// bytes.
 	Bound, Limit int64
-	// Intervals is the number of different intervals solved, Points the number of steps of all their functions.
-	Intervals, Points int64
+	// Intervals is the number of different intervals solved, Points the number of steps of all their functions, Steps that
+	// of all alternatives looked at.
+	Intervals, Points, Steps int64
 }
 
 // SolveNested returns the fastest plan of the nested-extended class that fits the budget, and the least peak for it:
@@ -253,6 +254,7 @@ type nestedSolver struct {
 	c         *Chain
 	leastOnly bool // keep only the first step of every function
 	room      int64
+	window    *window // nil: functions have all their steps
 	stages    []Stage // 1…n+1; 0 is unused
 	grads     []int64 // grads[i]: sum of parameter gradients of stages 1…i
 	uf        []int64 // uf[i]: sum of the sweep times of stages 1…i
@@ -367,6 +369,9 @@ func (s *nestedSolver) fill(ctx context.Context) error {
 			for _, f := range limits {
 				if err := ctx.Err(); err != nil {
 					return err
+				}
+				if s.window != nil && s.work.walked > s.window.most {
+					return errTooMuchWork
 				}
 				if t < n {
 					s.solve(interval{from, t, -1, f})

@@ -41,7 +41,11 @@ type alternative struct {
 // merger builds the lower envelope of alternatives. Its buffers are reused.
 type merger struct {
 	envelope, candidate, spare front
+	walked                     int64 // steps of alternatives looked at, and a few for each alternative
 }
+
+// perAlternative is how many steps' work it takes to look at an alternative at all.
+const perAlternative = 8
 
 func (w *merger) reset() { w.envelope = w.envelope[:0] }
 
@@ -80,10 +84,12 @@ func (w *merger) addAlternative(a *alternative, room int64) {
 	if a.two {
 		m = max(m, y.f[0].m+y.shift)
 	}
+	w.walked += perAlternative
 	out := w.candidate[:0] // only what the envelope does not have yet: most alternatives add nothing
 	known := w.envelope
 	i, k, e := 0, 0, -1
 	for m <= room {
+		w.walked++
 		for i+1 < len(x.f) && x.f[i+1].m+x.shift <= m {
 			i++
 		}

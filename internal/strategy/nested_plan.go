@@ -21,6 +21,9 @@ func (s *nestedSolver) solve(v interval) {
 		}
 		return true
 	})
+	if s.window != nil {
+		s.work.forget(s.window.slowest(s, v))
+	}
 	s.memo[v] = s.work.result(s.leastOnly)
 }
 
@@ -133,7 +136,7 @@ func (s *nestedSolver) bridges(v interval, j int, swept, resident int64, again i
 func (t *NestedTradeOff) Solution(point int) *NestedSolution {
 	s := t.solver
 	p := t.Points[point]
-	sol := &NestedSolution{Peak: p.Peak, Time: p.Time, Status: Optimal, Bound: p.Time, Limit: p.Peak, Intervals: int64(len(s.memo))}
+	sol := &NestedSolution{Peak: p.Peak, Time: p.Time, Status: Optimal, Bound: p.Time, Limit: p.Peak, Intervals: int64(len(s.memo)), Steps: s.work.walked}
 	for _, f := range s.memo {
 		sol.Points += int64(len(f))
 	}

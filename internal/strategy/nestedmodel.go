@@ -63,6 +63,7 @@ func (pr *pricing) nestedModel(p *memory.Program) (*nestedModel, error) {
 				Backward:         b.Backward + b.Recompute + b.Transfer,
 				ForwardOverhead:  max(0, lift+b.ForwardPeak-b.ForwardBefore-operands),
 				BackwardOverhead: max(0, backward+s+b.BackwardPeak-b.BackwardBefore-operands-a[i+1]),
+				Bridge:           !held[k][pr.same[i]], // for BridgeGain: the chain's plans have none
 			})
 		}
 		c.Stages = append(c.Stages, st)
