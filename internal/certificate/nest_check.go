@@ -54,7 +54,7 @@ func (c *checker) chained(ctx context.Context) error {
 	limit := max(int64(c.c.TensorBudget), peak)
 	equal(c.Report, "chain.limit_bytes", int64(was.Limit), limit, "the tensor budget, or the plan's peak by the rows if that is more")
 	c.nestMixes(is, options)
-	return c.least(ctx, is, limit, time)
+	return c.least(ctx, is, limit, time, maxSteps)
 }
 
 // kept is the time of a step that recomputes nothing.
@@ -175,8 +175,8 @@ func drawList(rng *rand.Rand, n *nest, first, last, depth int) []item {
 	return out
 }
 
-// least finds the least time of all plans of the chain again and holds bound and status against it.
-func (c *checker) least(ctx context.Context, n *nest, limit, time int64) error {
+// least finds the least time of all plans of the chain again, in so many steps, and holds bound and status against it.
+func (c *checker) least(ctx context.Context, n *nest, limit, time, most int64) error {
 	was := c.c.Chain
 	equal(c.Report, "closed", c.c.Closed.How, "recurrence", "how a nested plan's bound is proved")
 	status := "optimal"
@@ -184,12 +184,12 @@ func (c *checker) least(ctx context.Context, n *nest, limit, time int64) error {
 		status = "feasible"
 	}
 	equal(c.Report, "status", c.c.Status, status, "by the bound claimed and the plan's time")
-	out, err := leastTime(ctx, n, limit, maxSteps)
+	out, err := leastTime(ctx, n, limit, most)
 	switch {
 	case err != nil:
 		return err
 	case !out.complete:
-		c.unproved("chain.bound_ns", fmt.Sprintf("not found again: it takes more than %d steps", int64(maxSteps)))
+		c.unproved("chain.bound_ns", fmt.Sprintf("not found again: it takes more than %d steps", most))
 	case !out.found:
 		c.fails("chain.bound_ns", "no plan of the chain needs at most %d bytes", limit)
 	default:

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ckptplan/internal/plan"
+
 	"pgregory.net/rapid"
 )
 
@@ -73,7 +75,7 @@ func (b *ledger) touch(more int64) {
 func (b *ledger) run(list []item, turn func()) {
 	for _, x := range list {
 		for l := x.first; l <= x.last; l++ {
-			w := n0(b.n, l, x.way)
+			w := passed(b.n, l, x.way)
 			if x.way >= 0 {
 				b.alive[fmt.Sprint("saved", l)] = w.saved
 			} else {
@@ -110,8 +112,8 @@ func (b *ledger) run(list []item, turn func()) {
 	}
 }
 
-// n0 is how a layer runs: by a way, or with nothing kept by the fastest, of those the leanest.
-func n0(n *nest, l, k int) way {
+// passed is how a layer runs: by a way, or with nothing kept by the fastest, of those the leanest.
+func passed(n *nest, l, k int) way {
 	if k >= 0 {
 		return n.stages[l].ways[k]
 	}
@@ -295,6 +297,10 @@ func TestLeastTimeSaysThatItStopped(t *testing.T) {
 	n := &nest{}
 	for i := range 9 {
 		n.stages = append(n.stages, stage{out: 1, ways: []way{{saved: 5, forward: int64(1 + i)}}})
+	}
+	c := &checker{Report: &Report{}, c: &plan.Certificate{Status: "optimal", Closed: plan.CertifiedSearch{How: "recurrence"}, Chain: &plan.CertifiedChain{Bound: 90}}}
+	if err := c.least(context.Background(), n, 30, 90, 10); err != nil || c.Err() != nil || c.Count(Unproved) != 1 || c.Count(Holds) != 2 {
+		t.Error(err, c.Findings) // closed and status agree with what is claimed; the bound is not held
 	}
 	if got, err := leastTime(context.Background(), n, 30, 10); err != nil || got.complete || got.found {
 		t.Error(got, err)

@@ -76,6 +76,7 @@ func (w *merger) add(f front) {
 
 // addAlternative takes the lower envelope of what is there and an alternative, up to room bytes.
 func (w *merger) addAlternative(a *alternative, room int64) {
+	w.walked += perAlternative
 	x, y := a.parts[0], a.parts[1]
 	if len(x.f) == 0 || (a.two && len(y.f) == 0) {
 		return
@@ -84,7 +85,6 @@ func (w *merger) addAlternative(a *alternative, room int64) {
 	if a.two {
 		m = max(m, y.f[0].m+y.shift)
 	}
-	w.walked += perAlternative
 	out := w.candidate[:0] // only what the envelope does not have yet: most alternatives add nothing
 	known := w.envelope
 	i, k, e := 0, 0, -1

@@ -13,6 +13,10 @@ type decision struct {
 
 // solve computes the function of an interval from shorter ones.
 func (s *nestedSolver) solve(v interval) {
+	if s.window != nil && s.window.slowest(s, v) < s.window.fastest(s, v) {
+		s.memo[v] = nil
+		return
+	}
 	s.work.reset()
 	s.alternatives(v, func(d *decision) bool {
 		s.work.addAlternative(&d.alternative, s.room)

@@ -41,6 +41,16 @@ func (w *window) slowest(s *nestedSolver, v interval) int64 {
 	return left - s.stages[v.t].Options[v.option].Forward
 }
 
+// fastest is the least that an interval's function can take. The forward of its last stage may have run before, or stop
+// at once.
+func (w *window) fastest(s *nestedSolver, v interval) int64 {
+	least := w.kept[v.t] - w.kept[v.s-1]
+	if v.t < len(s.stages)-1 {
+		least -= s.sweepOption[v.t].Forward
+	}
+	return least
+}
+
 // forget drops the steps of the envelope that take longer.
 func (w *merger) forget(slowest int64) {
 	i := 0
