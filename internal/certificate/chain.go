@@ -8,6 +8,8 @@ import "math/bits"
 type price struct {
 	save, saveFwd, fwd, bwd, time int64
 	holds                         uint32 // bit u: it holds shared tensor u
+	// run and back are the times of the layer's forward and, without recomputation and transfers, its backward.
+	run, back int64
 }
 
 // chain is the choice of one option for each layer under a budget, as plan.Certificate states it.
@@ -16,7 +18,10 @@ type chain struct {
 	grads                      []int64   // by layer
 	menu                       [][]price // by layer, by option
 	headFwd, headBwd, headGrad int64
+	headTime                   int64   // of the head's forward and backward
 	shared                     []int64 // bytes by shared tensor
+	// x and y are alive outside the layers in forward and in backward, parameter gradients not counted.
+	x, y int64
 	// slack is the most that forward rows count too much: tensors from before the layers, to the end of forward.
 	slack int64
 }

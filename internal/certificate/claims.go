@@ -14,33 +14,11 @@ func claimed(c *plan.Certificate, layers int) (_ *chain, options []plan.Option, 
 		base: int64(m.Base), floor: int64(m.Floor), budget: int64(c.TensorBudget), grads: make([]int64, layers), menu: make([][]price, layers),
 		headFwd: int64(m.Head.Forward), headBwd: int64(m.Head.Backward), headGrad: int64(m.Head.Gradient),
 	}
-	covered := func(what string, runs []string, visit func(run, layer int)) error {
-		seen := make([]bool, layers)
-		n := 0
-		for r, text := range runs {
-			ls, err := plan.ParseLayers(text, layers)
-			if err != nil {
-				return fmt.Errorf("%s: %w", what, err)
-			}
-			for _, l := range ls {
-				if seen[l] {
-					return fmt.Errorf("%s: layer %d is listed twice", what, l)
-				}
-				seen[l] = true
-				n++
-				visit(r, l)
-			}
-		}
-		if n != layers {
-			return fmt.Errorf("%s: %d of %d layers are listed", what, n, layers)
-		}
-		return nil
-	}
 	var runs []string
 	for _, g := range m.Gradients {
 		runs = append(runs, g.Layers)
 	}
-	if err := covered("menu.gradients", runs, func(r, l int) { out.grads[l] = int64(m.Gradients[r].Bytes) }); err != nil {
+	if err := covered("menu.gradients", runs, layers, func(r, l int) { out.grads[l] = int64(m.Gradients[r].Bytes) }); err != nil {
 		return nil, nil, nil, err
 	}
 	number := map[string]int{}
@@ -55,7 +33,7 @@ func claimed(c *plan.Certificate, layers int) (_ *chain, options []plan.Option, 
 		for _, r := range o.Rows {
 			runs = append(runs, r.Layers)
 		}
-		err := covered("menu.options "+o.Option.Name, runs, func(r, l int) {
+		err := covered("menu.options "+o.Option.Name, runs, layers, func(r, l int) {
 			x := &o.Rows[r]
 			out.menu[l] = append(out.menu[l], price{save: x.Save, saveFwd: x.SaveForward, fwd: x.Forward, bwd: x.Backward, time: x.Time})
 		})
@@ -79,4 +57,28 @@ func claimed(c *plan.Certificate, layers int) (_ *chain, options []plan.Option, 
 		out.shared = append(out.shared, int64(s.Bytes))
 	}
 	return out, options, holders, nil
+}
+
+// covered visits the layers of rows that name them as runs. Every layer must be in one row, and in one alone.
+func covered(what string, runs []string, layers int, visit func(run, layer int)) error {
+	seen := make([]bool, layers)
+	n := 0
+	for r, text := range runs {
+		ls, err := plan.ParseLayers(text, layers)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		for _, l := range ls {
+			if seen[l] {
+				return fmt.Errorf("%s: layer %d is listed twice", what, l)
+			}
+			seen[l] = true
+			n++
+			visit(r, l)
+		}
+	}
+	if n != layers {
+		return fmt.Errorf("%s: %d of %d layers are listed", what, n, layers)
+	}
+	return nil
 }

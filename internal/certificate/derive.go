@@ -72,7 +72,7 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 			save := b.BackwardBefore - b.BackwardAfter + b.Grad
 			c.menu[i] = append(c.menu[i], price{
 				save: save, saveFwd: b.ForwardAfter - b.ForwardBefore, fwd: b.ForwardPeak - b.ForwardBefore, bwd: save + b.BackwardPeak - b.BackwardBefore,
-				time: b.Recompute + b.Transfer,
+				time: b.Recompute + b.Transfer, run: b.Forward, back: b.Backward,
 			})
 			c.grads[i] = b.Grad
 			block := &g.Blocks[first+i]
@@ -106,6 +106,7 @@ func (c *chain) outside(tl *memory.Timeline, blocks []memory.BlockProfile, first
 		c.headFwd = max(c.headFwd, b.ForwardPeak-keptFwd)
 		c.headBwd = max(c.headBwd, b.BackwardPeak-kept)
 		c.headGrad += b.Grad
+		c.headTime += b.Forward + b.Backward
 	}
 	c.floor = tl.Second.Peak[memory.Optimizer].Bytes
 	for _, b := range blocks[:first] {
@@ -115,6 +116,7 @@ func (c *chain) outside(tl *memory.Timeline, blocks []memory.BlockProfile, first
 
 // lift puts rows above the base: x and y are alive outside the layers in forward and in backward.
 func (c *chain) lift(x, y int64) {
+	c.x, c.y = x, y
 	c.base = min(x, y)
 	c.headFwd -= c.base
 	c.headBwd -= c.base

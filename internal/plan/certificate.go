@@ -26,7 +26,7 @@ import (
 //	floor                      ≤ tensor budget
 //
 // over one option of the menu for each layer. A shared tensor adds its bytes to A_i and p_i from the first layer on
-// that holds it, once.
+// that holds it, once. The class "nested" is that of CertifiedChain.
 type Certificate struct {
 	Class string `yaml:"class" json:"class"`
 	// Status is optimal (no plan of the class is faster) or feasible.
@@ -39,9 +39,10 @@ type Certificate struct {
 	Peak         CertifiedPeak   `yaml:"peak" json:"peak"`
 	Time         CertifiedTime   `yaml:"time" json:"time"`
 	Closed       CertifiedSearch `yaml:"closed" json:"closed"`
-	// Bound and Menu are nil for a class of plans whose optimum is not proved.
+	// Bound and Menu are of a flat plan, Chain is of a nested one. All are nil if no optimum is proved.
 	Bound *CertifiedBound `yaml:"dual,omitempty" json:"dual,omitempty"`
 	Menu  *CertifiedMenu  `yaml:"menu,omitempty" json:"menu,omitempty"`
+	Chain *CertifiedChain `yaml:"chain,omitempty" json:"chain,omitempty"`
 }
 
 // CertifiedCard is the card that times are for.
@@ -99,7 +100,8 @@ type PricedRow struct {
 
 // CertifiedSearch says how the gap between time and bound was closed.
 type CertifiedSearch struct {
-	// How is dual-tight (the bound is the time), exact-search (no label of the search is faster), stopped, or none.
+	// How is dual-tight (the bound is the time), exact-search (no label of the search is faster), recurrence (the bound is
+	// the least time of all nested plans, by dynamic programming over intervals of layers), stopped, or none.
 	How    string `yaml:"how" json:"how"`
 	Labels int64  `yaml:"labels,omitempty" json:"labels,omitempty"` // kept by the solver's search
 }
@@ -304,7 +306,7 @@ func listInto[T any](r *reader, p *[]T, form string, read func(*T) fieldReaders,
 }
 
 func (r *reader) certificate(where string, n *yaml.Node) *Certificate {
-	c, b, m := &Certificate{}, &CertifiedBound{}, &CertifiedMenu{}
+	c, b, m, chain := &Certificate{}, &CertifiedBound{}, &CertifiedMenu{}, &CertifiedChain{}
 	nested := func(read fieldReaders, optional ...string) func(string, *yaml.Node) {
 		return func(where string, v *yaml.Node) { r.fields(where, v, read, optional...) }
 	}
@@ -333,7 +335,7 @@ func (r *reader) certificate(where string, n *yaml.Node) *Certificate {
 			}),
 		}),
 		"closed": nested(fieldReaders{
-			"how":    r.wordInto(&c.Closed.How, "dual-tight", "exact-search", "stopped", "none"),
+			"how":    r.wordInto(&c.Closed.How, "dual-tight", "exact-search", "recurrence", "stopped", "none"),
 			"labels": r.intInto(&c.Closed.Labels),
 		}, "labels"),
 		"menu": nested(fieldReaders{
@@ -362,9 +364,13 @@ func (r *reader) certificate(where string, n *yaml.Node) *Certificate {
 				}
 			}),
 		}, "shared"),
-	}, "dual", "menu")
+		"chain": nested(r.chain(chain)),
+	}, "dual", "menu", "chain")
 	if hasKey(n, "dual") && hasKey(n, "menu") {
 		c.Bound, c.Menu = b, m
+	}
+	if hasKey(n, "chain") {
+		c.Chain = chain
 	}
 	return c
 }

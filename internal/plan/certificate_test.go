@@ -35,7 +35,24 @@ func genCertificate(t *rapid.T, layers int) *Certificate {
 		Time:   CertifiedTime{Step: count("step"), Extra: count("extra")},
 		Closed: CertifiedSearch{How: "exact-search", Labels: count("labels")},
 	}
-	if rapid.Bool().Draw(t, "no proof") {
+	switch rapid.SampledFrom([]string{"none", "chain", "menu"}).Draw(t, "proof") {
+	case "none":
+		return c
+	case "chain":
+		c.Class, c.Closed = "nested", CertifiedSearch{How: "recurrence"}
+		c.Chain = &CertifiedChain{
+			Base: size("base"), Input: size("input"), Floor: size("floor"), MaxForwards: rapid.IntRange(0, 9).Draw(t, "forwards"),
+			Bridges: rapid.Bool().Draw(t, "bridges"), Limit: size("limit"), Peak: size("peak"), Time: count("time"), Bound: count("bound"),
+			Head:   ChainHead{size("forward"), size("backward"), size("gradient"), count("time")},
+			Layers: []ChainTensors{{runs(), size("output"), size("gradient"), size("parameters")}},
+		}
+		for range rapid.IntRange(1, 4).Draw(t, "options") {
+			o := ChainOption{Option: *genOption(t, false)}
+			for range rapid.IntRange(1, 3).Draw(t, "rows") {
+				o.Rows = append(o.Rows, ChainPrice{runs(), size("saved"), size("p"), size("q"), count("f"), count("b"), signed("e")})
+			}
+			c.Chain.Options = append(c.Chain.Options, o)
+		}
 		return c
 	}
 	c.Bound = &CertifiedBound{Rows: []PricedRow{{"backward", "head", count("lambda")}, {"forward", "3", 1}}, Bound: count("bound"), Gap: signed("gap")}
@@ -76,6 +93,26 @@ func TestCertificatesReadBack(t *testing.T) {
 	})
 }
 
+// A proof of a nested plan reads as a table, too.
+func TestChainReadsAsATable(t *testing.T) {
+	f := NewFile(&Plan{Strategy: "optimal"}, preset(t, "gpt2"), "0.1.0")
+	f.Certificate = &Certificate{Chain: &CertifiedChain{
+		Layers:  []ChainTensors{{"0-11", 1, 2, 3}},
+		Options: []ChainOption{{Keep, []ChainPrice{{"0-10", 1, 2, 3, 4, 5, -6}, {"11", 6, 5, 4, 3, 2, 1}}}},
+	}}
+	text := string(written(t, f))
+	for _, want := range []string{
+		"\n# Why no nested plan is faster",
+		"\n    layers:\n    - {layers: 0-11, output_bytes: 1, gradient_bytes: 2, parameters_gradient_bytes: 3}\n",
+		"\n    - option: {name: keep}\n      rows:\n" +
+			"      - {layers: 0-10, saved_bytes: 1, forward_overhead_bytes: 2, backward_overhead_bytes: 3, forward_ns: 4, backward_ns: 5, early_stop_ns: -6}\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
 // A certificate reads as a table: a price a line.
 func TestCertificateReadsAsATable(t *testing.T) {
 	f := NewFile(&Plan{Strategy: "optimal"}, preset(t, "gpt2"), "0.1.0")
@@ -101,6 +138,10 @@ func TestCertificateRefuses(t *testing.T) {
 	for _, tt := range []struct{ src, want string }{
 		{"certificate: 7\n", `certificate is a map such as`},
 		{"certificate: {class: flat}\n", "certificate needs budget_bytes"},
+		{"certificate: {chain: {base_bytes: 1}}\n", "certificate.chain needs bound_ns"},
+		{"certificate: {chain: {bridges: maybe}}\n", "certificate.chain.bridges"},
+		{"certificate: {chain: {options: [{rows: [{saved_bytes: -1}]}]}}\n", "certificate.chain.options[0].rows[0].saved_bytes"},
+		{"certificate: {chain: {limits_bytes: 1}}\n", `unknown key "limits_bytes" (did you mean "limit_bytes"?)`},
 		{"certificate: {clas: flat}\n", `unknown key "clas" (did you mean "class"?)`},
 	} {
 		if _, err := Read("plan.yaml", []byte(head+tt.src)); err == nil || !strings.Contains(err.Error(), tt.want) {

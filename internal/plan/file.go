@@ -103,7 +103,11 @@ func Write(w io.Writer, f *File) error {
 		if c, e = certificateOf(f.Certificate); e != nil {
 			return e
 		}
-		part(certificateComment, true, &struct {
+		comment := certificateComment
+		if f.Certificate.Chain != nil {
+			comment = chainComment
+		}
+		part(comment, true, &struct {
 			Certificate *yaml.Node `yaml:"certificate"`
 		}{c})
 	}

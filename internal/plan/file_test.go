@@ -298,6 +298,10 @@ func FuzzRead(f *testing.F) {
 	file := NewFile(p, preset(f, "gpt2"), "0.1.0")
 	file.Predicted = &Predicted{Peak: 1, Phase: "forward", Overhead: 0.5}
 	f.Add(written(f, file))
+	file.Certificate = &Certificate{Class: "nested", Chain: &CertifiedChain{
+		Layers: []ChainTensors{{"0-11", 1, 2, 3}}, Options: []ChainOption{{Keep, []ChainPrice{{"0-11", 1, 2, 3, 4, 5, -6}}}},
+	}}
+	f.Add(written(f, file))
 	f.Add([]byte("format_version: 1\nnodes: [{first: 0, last: 2, option: {name: x, regions: [{span: act, cache: [a]}]}}]\n"))
 	f.Add([]byte("format_version: 1\nnodes: &a [*a]\n"))
 	f.Add([]byte("format_version: 1\nnodes: [{first: 0, last: 9, inner: [{first: 1}], option: {}}]\nspec: {L: 1}\n"))

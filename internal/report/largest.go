@@ -71,7 +71,7 @@ func (s *Study) largest(ctx context.Context, r strategy.Request, req OptimizeReq
 			return nil, err
 		}
 	}
-	o, err := study.certified(req, r, res)
+	o, err := study.certified(ctx, req, r, res)
 	if err != nil {
 		return nil, err
 	}

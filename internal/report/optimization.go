@@ -35,10 +35,13 @@ type Optimization struct {
 	Largest           []Largest     `json:"largest,omitempty"` // with the objectives max-batch and max-seq
 	// Target is the trainer that has to run the plan, Shape the family of plans that it is of. RestrictionPrice is the
 	// share by which the step is longer than without a target.
-	Target              string            `json:"target,omitempty"`
-	Shape               strategy.Shape    `json:"shape,omitempty"`
-	RestrictionPrice    *float64          `json:"restriction_price,omitempty"`
-	Solution            *Solution         `json:"solution,omitempty"`
+	Target           string         `json:"target,omitempty"`
+	Shape            strategy.Shape `json:"shape,omitempty"`
+	RestrictionPrice *float64       `json:"restriction_price,omitempty"`
+	Solution         *Solution      `json:"solution,omitempty"`
+	// BridgeLoss is by how many nanoseconds a step would be shorter if nested plans could bridge; see
+	// strategy.Result.BridgeGain. It is absent where that is not known.
+	BridgeLoss          *int64            `json:"bridge_loss_ns,omitempty"`
 	Certificate         *plan.Certificate `json:"certificate,omitempty"`
 	SmallestBudgetBytes unit.Bytes        `json:"smallest_budget_bytes,omitempty"`
 	Reason              string            `json:"reason,omitempty"`
@@ -139,11 +142,11 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 	if req.Objective == Memory {
 		return s.optimization(req, res)
 	}
-	return s.certified(req, r, res)
+	return s.certified(ctx, req, r, res)
 }
 
 // certified is a plan that was found to be the fastest, with its certificate.
-func (s *Study) certified(req OptimizeRequest, r strategy.Request, res *strategy.Result) (*Optimization, error) {
+func (s *Study) certified(ctx context.Context, req OptimizeRequest, r strategy.Request, res *strategy.Result) (*Optimization, error) {
 	o, err := s.optimization(req, res)
 	if err != nil {
 		return nil, err
@@ -157,6 +160,12 @@ func (s *Study) certified(req OptimizeRequest, r strategy.Request, res *strategy
 		return nil, err
 	}
 	o.Certificate, o.Plan.Certificate = c, c
+	if res.Class != "nested" {
+		return o, nil
+	}
+	if err := o.bridges(ctx, res, s.Spec.Train.GradAccum); err != nil {
+		return nil, err
+	}
 	return o, nil
 }
 
@@ -253,7 +262,7 @@ func (s *Study) baselines(ctx context.Context) ([]strategy.Alternative, error) {
 // solutionOf is how far the search for the plan got.
 func solutionOf(res *strategy.Result) *Solution {
 	if n := res.Nested; n != nil {
-		return &Solution{Status: string(n.Status), TimeNanoseconds: n.Time, BoundNanoseconds: n.Bound}
+		return &Solution{string(n.Status), n.Time, n.Bound, strategy.Recurrence}
 	}
 	s := res.Solution
 	if s == nil {
@@ -337,8 +346,8 @@ func (o *Optimization) best() string {
 		return fmt.Sprintf("No %s plan has a lower peak.", o.Class)
 	case o.target != nil:
 		return fmt.Sprintf("It is the fastest plan within the budget that %s can run: %s.", o.target.Title, o.Shape)
-	case o.Class == "nested":
-		return "It is the fastest nested plan that was found within the budget: segments are priced on the safe side, so that a slightly faster one may exist."
+	case o.Class == "nested" && o.Solution.Status == string(strategy.Optimal):
+		return "No nested plan within the budget is faster, by prices on the safe side: where they count more bytes than a simulation does, a slightly faster plan may exist."
 	case o.Solution.Status == string(strategy.Optimal):
 		return fmt.Sprintf("No %s plan within the budget is faster.", o.Class)
 	}

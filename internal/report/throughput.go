@@ -44,7 +44,7 @@ func (s *Study) throughput(ctx context.Context, r strategy.Request, req Optimize
 		req.Objective = Fastest
 		return study.Optimize(ctx, req)
 	}
-	o, err := study.certified(req, r, rows[best].Result)
+	o, err := study.certified(ctx, req, r, rows[best].Result)
 	if err != nil {
 		return nil, err
 	}

@@ -18,11 +18,14 @@ import (
 // one, or one under a cap on host memory, which the rows of a certificate do not state.
 var ErrNotCertified = errors.New("the plan is not the result of a search for the fastest one")
 
+// Recurrence is how the bound of a nested plan is proved: no plan of its chain is faster by SolveNested's recurrence.
+const Recurrence = "recurrence"
+
 // shownOwners is how many owners of the peak a certificate lists.
 const shownOwners = 6
 
 // Certify writes down why a result of Optimize is the fastest plan of its class, from the same program and request. The
-// certificate of a nested plan, and of one with a window or a cap for offloading, holds peak and time, and no proof.
+// certificate of a flat plan with a window or a cap for offloading holds peak and time, and no proof.
 func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, error) {
 	c := &plan.Certificate{
 		Class: res.Class, Status: string(Feasible), Budget: req.Budget, Reserve: req.Budget - res.TensorBudget, TensorBudget: res.TensorBudget,
@@ -31,7 +34,11 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 		Time:   plan.CertifiedTime{Step: res.Timeline.Times.Step(), Extra: extraTime(res.Timeline)},
 		Closed: plan.CertifiedSearch{How: "none"},
 	}
-	if res.Class == "nested" || req.OffloadWindow > 0 || req.HostMemory > 0 {
+	if res.Class == "nested" && res.Nested != nil {
+		c.Status, c.Closed.How, c.Chain = string(res.Nested.Status), Recurrence, res.nested.certified(res.Nested)
+		return c, nil
+	}
+	if req.OffloadWindow > 0 || req.HostMemory > 0 {
 		return c, nil
 	}
 	sol, prob := res.Solution, res.Problem

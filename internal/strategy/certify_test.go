@@ -53,7 +53,7 @@ func TestRowBoundIsBelowTheOptimum(t *testing.T) {
 	}
 }
 
-// A plan that is not the fastest of its class has no certificate of that; a nested one claims no proof.
+// A plan that is not the fastest of its class has no certificate of that.
 func TestCertifyClaimsNoMoreThanIsProved(t *testing.T) {
 	p := program(t, "gpt2", nil)
 	sheet, err := gpu.Lookup("a100-80gb")
@@ -80,8 +80,21 @@ func TestCertifyClaimsNoMoreThanIsProved(t *testing.T) {
 	if c, err := Certify(p, req, res); err != nil || c.Menu != nil || c.Bound != nil {
 		t.Error(c, err)
 	}
-	res.Class = "nested"
-	if c, err = Certify(p, req, res); err != nil || c.Status != "feasible" || c.Closed.How != "none" || c.Menu != nil || c.Bound != nil {
+	if c, err := Certify(p, req, res); err != nil || c.Status != "feasible" || c.Closed.How != "none" || c.Chain != nil {
+		t.Error(c, err)
+	}
+	req.HostMemory, req.Class = 0, "nested"
+	if res, err = Optimize(context.Background(), p, req); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = Certify(p, req, res); err != nil || c.Status != "optimal" || c.Closed.How != Recurrence || c.Menu != nil || c.Chain == nil {
+		t.Fatal(c, err)
+	}
+	if x := c.Chain; x.Bound != x.Time || x.Limit < c.TensorBudget || x.Bridges || len(x.Layers) == 0 || len(x.Options) != len(res.nested.options) {
+		t.Error(x)
+	}
+	res.Nested = nil // a plan of another class under this name
+	if c, err := Certify(p, req, res); !errors.Is(err, ErrNotCertified) {
 		t.Error(c, err)
 	}
 }

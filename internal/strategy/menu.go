@@ -11,6 +11,8 @@ import (
 // layers take the same option. Equal layers are priced on a short chain of them.
 type pricing struct {
 	options []plan.Option
+	chain   *memory.Program         // the priced chain: the model, or a few of its equal layers
+	sheet   *gpu.Sheet              // what times are for
 	same    []int                   // by layer: the layer of the priced chain that stands for it
 	first   int                     // number of the priced chain's first layer block
 	blocks  [][]memory.BlockProfile // by option, by block of the priced chain
@@ -37,7 +39,7 @@ func price(p *memory.Program, sheet *gpu.Sheet, more ...plan.Option) (*pricing, 
 		options = partOptions(p.Graph, p.Graph.Layers/2)
 	}
 	options = append(options, more...)
-	pr := &pricing{same: same}
+	pr := &pricing{chain: q, sheet: sheet, same: same}
 	pr.first, _ = layerBlocks(q.Graph)
 	for i := range options {
 		o := options[i]

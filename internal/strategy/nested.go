@@ -59,6 +59,9 @@ type StageOption struct {
 	// ForwardOverhead is what the forward needs above its operands and results, BackwardOverhead what the backward
 	// needs above the saved set, the input and the gradient of the output; the gradient of the input is part of it.
 	ForwardOverhead, BackwardOverhead int64
+	// EarlyStop is the part of Forward that the last stage of a recompute does without, in nanoseconds: a checkpoint's
+	// second forward ends when it has made again all that backward needs. It is at most Forward.
+	EarlyStop int64
 	// Bridge says that the saved set may outlive the stage's input. It must not contain the input then.
 	Bridge bool
 }
@@ -97,10 +100,12 @@ type NestedSolution struct {
 	Peak, Time int64
 	// Status is Optimal, or Feasible if rounding leaves a gap between Time and Bound.
 	Status Status
-	// Bound is a proved lower bound on the time of every plan of the class, in nanoseconds.
-	Bound int64
-	// Intervals is the number of different intervals solved, Points the number of steps of all their functions.
-	Intervals, Points int64
+	// Bound is a proved lower bound on the time of every plan of the class whose peak is at most Limit: nanoseconds and
+	// bytes.
+	Bound, Limit int64
+	// Intervals is the number of different intervals solved, Points the number of steps of all their functions, Steps that
+	// of all alternatives looked at.
+	Intervals, Points, Steps int64
 }
 
 // SolveNested returns the fastest plan of the nested-extended class that fits the budget, and the least peak for it:
@@ -115,7 +120,8 @@ type NestedSolution struct {
 //	checkpoint j   Σ_{s≤k<j} uf_k + f(j,t)(m − a_{j−1}) + f(s,j−1)(m)
 //	bridge j       Σ_{s≤k≤j} uf_k + f(j+1,t)(m − ā_j) + f_G(s,j)(m)
 //
-// each from the memory on that its forward sweep and its backward need. Functions are exact to the byte for all m up
+// each from the memory on that its forward sweep and its backward need. In kind D stage t is the last of a recompute: it
+// costs its EarlyStop less. Functions are exact to the byte for all m up
 // to the budget; intervals with the same sequence of stage types share one. Without bridges these are the schedules of
 // rotor (Beaumont et al., Optimal checkpointing for heterogeneous chains, 2019) with exact peaks.
 //
@@ -207,9 +213,9 @@ func (c *Chain) validate() error {
 		}
 		var size, slow int64
 		for _, o := range g.Options {
-			bad = bad || min(o.Saved, o.Forward, o.Backward, o.ForwardOverhead, o.BackwardOverhead) < 0
+			bad = bad || min(o.Saved, o.Forward, o.Backward, o.ForwardOverhead, o.BackwardOverhead, o.Forward-o.EarlyStop) < 0
 			size = max(size, o.Saved, o.ForwardOverhead, o.BackwardOverhead)
-			slow = max(slow, o.Forward, o.Backward)
+			slow = max(slow, o.Forward, o.Backward, o.Forward-o.EarlyStop)
 		}
 		bad = bad || min(g.Output, g.Gradient, g.Grad) < 0
 		for _, x := range []int64{size, size, size, g.Output, g.Output, g.Gradient, g.Grad} {
@@ -248,6 +254,7 @@ type nestedSolver struct {
 	c         *Chain
 	leastOnly bool // keep only the first step of every function
 	room      int64
+	window    *window // nil: functions have all their steps
 	stages    []Stage // 1…n+1; 0 is unused
 	grads     []int64 // grads[i]: sum of parameter gradients of stages 1…i
 	uf        []int64 // uf[i]: sum of the sweep times of stages 1…i
@@ -362,6 +369,9 @@ func (s *nestedSolver) fill(ctx context.Context) error {
 			for _, f := range limits {
 				if err := ctx.Err(); err != nil {
 					return err
+				}
+				if s.window != nil && s.work.walked > s.window.most {
+					return errTooMuchWork
 				}
 				if t < n {
 					s.solve(interval{from, t, -1, f})

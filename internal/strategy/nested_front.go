@@ -41,7 +41,11 @@ type alternative struct {
 // merger builds the lower envelope of alternatives. Its buffers are reused.
 type merger struct {
 	envelope, candidate, spare front
+	walked                     int64 // steps of alternatives looked at, and a few for each alternative
 }
+
+// perAlternative is how many steps' work it takes to look at an alternative at all.
+const perAlternative = 8
 
 func (w *merger) reset() { w.envelope = w.envelope[:0] }
 
@@ -72,6 +76,7 @@ func (w *merger) add(f front) {
 
 // addAlternative takes the lower envelope of what is there and an alternative, up to room bytes.
 func (w *merger) addAlternative(a *alternative, room int64) {
+	w.walked += perAlternative
 	x, y := a.parts[0], a.parts[1]
 	if len(x.f) == 0 || (a.two && len(y.f) == 0) {
 		return
@@ -84,6 +89,7 @@ func (w *merger) addAlternative(a *alternative, room int64) {
 	known := w.envelope
 	i, k, e := 0, 0, -1
 	for m <= room {
+		w.walked++
 		for i+1 < len(x.f) && x.f[i+1].m+x.shift <= m {
 			i++
 		}

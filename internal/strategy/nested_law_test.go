@@ -22,6 +22,7 @@ func TestNestedLaws(t *testing.T) {
 			c.Stages = append(c.Stages, s)
 		}
 		richer(r, c)
+		stopping(r, c)
 		c.MaxForwards = 0
 		least, err := MinNestedMemory(context.Background(), c)
 		if err != nil {

@@ -13,6 +13,10 @@ type decision struct {
 
 // solve computes the function of an interval from shorter ones.
 func (s *nestedSolver) solve(v interval) {
+	if s.window != nil && s.window.slowest(s, v) < s.window.fastest(s, v) {
+		s.memo[v] = nil
+		return
+	}
 	s.work.reset()
 	s.alternatives(v, func(d *decision) bool {
 		s.work.addAlternative(&d.alternative, s.room)
@@ -21,6 +25,9 @@ func (s *nestedSolver) solve(v interval) {
 		}
 		return true
 	})
+	if s.window != nil {
+		s.work.forget(s.window.slowest(s, v))
+	}
 	s.memo[v] = s.work.result(s.leastOnly)
 }
 
@@ -94,7 +101,7 @@ func (s *nestedSolver) leaf(v interval, resident int64, yield func(*decision) bo
 	}
 	for k, o := range s.stages[v.t].Options {
 		d := decision{node: NestedNode{Kind: Keep, First: v.s - 1, Last: v.s - 1, Option: k}}
-		d.parts[0], d.least, d.time = nothing, resident+o.Saved+max(o.ForwardOverhead, o.BackwardOverhead), o.Forward+o.Backward
+		d.parts[0], d.least, d.time = nothing, resident+o.Saved+max(o.ForwardOverhead, o.BackwardOverhead), o.Forward-o.EarlyStop+o.Backward
 		if !yield(&d) {
 			return
 		}
@@ -115,7 +122,9 @@ func (s *nestedSolver) bridges(v interval, j int, swept, resident int64, again i
 		d.time = s.uf[j-1] - s.uf[v.s-1] + o.Forward
 		d.parts = [2]part{nothing, {s.at(d.inner), s.grads[v.t] - s.grads[j]}}
 		d.two = true
-		if j < v.t {
+		if j == v.t {
+			d.time -= o.EarlyStop
+		} else {
 			d.rest = interval{j + 1, v.t, v.option, v.forwards}
 			d.parts[0] = part{s.at(d.rest), o.Saved}
 		}
@@ -131,7 +140,7 @@ func (s *nestedSolver) bridges(v interval, j int, swept, resident int64, again i
 func (t *NestedTradeOff) Solution(point int) *NestedSolution {
 	s := t.solver
 	p := t.Points[point]
-	sol := &NestedSolution{Peak: p.Peak, Time: p.Time, Status: Optimal, Bound: p.Time, Intervals: int64(len(s.memo))}
+	sol := &NestedSolution{Peak: p.Peak, Time: p.Time, Status: Optimal, Bound: p.Time, Limit: p.Peak, Intervals: int64(len(s.memo)), Steps: s.work.walked}
 	for _, f := range s.memo {
 		sol.Points += int64(len(f))
 	}

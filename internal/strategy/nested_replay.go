@@ -57,11 +57,20 @@ func (r *replay) run(nodes []NestedNode, turn func()) {
 		case Keep:
 			r.backward(n.First)
 		case Checkpoint:
-			r.run(n.Inner, func() {})
+			r.run(n.Inner, r.stopEarly(n.Inner))
 		case Bridge:
 			r.run(n.Inner, func() { r.backward(n.Last) })
 		}
 		dropOutput(k - 1)
+	}
+}
+
+// stopEarly is the turn of a recompute: what its last stage does without comes off the time.
+func (r *replay) stopEarly(nodes []NestedNode) func() {
+	return func() {
+		if n := nodes[len(nodes)-1]; n.Option >= 0 {
+			r.time -= r.c.Stages[n.Last].Options[n.Option].EarlyStop
+		}
 	}
 }
 

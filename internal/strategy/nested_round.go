@@ -54,7 +54,7 @@ func solveRounded(ctx context.Context, c *Chain) (*NestedSolution, error) {
 		return nil, err
 	}
 	s.Peak, s.Time = c.Evaluate(s.Nodes, s.Loss)
-	s.Bound = lower.Time
+	s.Bound, s.Limit = lower.Time, c.Budget
 	if s.Bound < s.Time {
 		s.Status = Feasible
 	}

@@ -181,6 +181,12 @@ func (r *nestedRun) list(nodes []NestedNode, first, end int, turn func()) {
 			r.backward(n.First)
 		case Checkpoint:
 			r.list(n.Inner, n.First, n.Last+1, func() {})
+			// the recompute stopped in its last stage, whose saved set is made there
+			end := n.Inner[len(n.Inner)-1]
+			if end.Last != n.Last || end.Kind == Checkpoint {
+				r.t.Fatalf("a recompute of stages %d to %d ends with %+v", n.First, n.Last, end)
+			}
+			r.time -= r.c.Stages[end.Last].Options[end.Option].EarlyStop
 		case Bridge:
 			r.list(n.Inner, n.First, n.Last, func() {
 				r.backward(n.Last)
@@ -462,6 +468,30 @@ func richer(r *rand.Rand, c *Chain) {
 	c.MaxForwards = []int{0, 0, 2, 3}[r.IntN(4)]
 }
 
+// stopping lets recomputes stop early.
+func stopping(r *rand.Rand, c *Chain) {
+	for i := range c.Stages {
+		for k := range c.Stages[i].Options {
+			o := &c.Stages[i].Options[k]
+			o.EarlyStop = r.Int64N(o.Forward + 1)
+		}
+	}
+}
+
+// TestNestedStopsEarly, by hand: two stages of 10 ns forward and 20 ns backward with saved sets of 9 bytes, 1 byte between
+// them, and room for one saved set. Stage 1 is checkpointed and runs again as the last of its recompute, which does
+// without 4 of its 10 ns; stage 2 is kept. 10 + 10 + 20 + (10 − 4) + 20 = 66.
+func TestNestedStopsEarly(t *testing.T) {
+	c := &Chain{Input: 1, Budget: 1 + 1 + 9 + 1 + 1}
+	for range 2 {
+		o := StageOption{Saved: 9, Forward: 10, Backward: 20, BackwardOverhead: 1, EarlyStop: 4}
+		c.Stages = append(c.Stages, Stage{Type: 1, Output: 1, Gradient: 1, Options: []StageOption{o}})
+	}
+	if got := nestedTime(t, c); got != 66 {
+		t.Errorf("got %d ns, want 66", got)
+	}
+}
+
 // TestNestedAgainstExhaustive: the nested-extended optimum is never below the optimum over all schedules, equal to it
 // on chains like a transformer's, and on nearly all random ones; without bridges it is never better.
 func TestNestedAgainstExhaustive(t *testing.T) {
@@ -518,6 +548,7 @@ func TestNestedRounded(t *testing.T) {
 		c.Bridges = true
 		if n%4 == 0 {
 			richer(r, c)
+			stopping(r, c)
 		}
 		least, err := MinNestedMemory(context.Background(), c)
 		if err != nil {

@@ -1,10 +1,8 @@
 package strategy
 
 import (
-	"context"
 	"slices"
 
-	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
@@ -18,12 +16,12 @@ import (
 // the last word, and the search goes on through the chain's frontier to the fastest plan that it lets pass.
 type nestedModel struct {
 	chain   *Chain
-	options [][]int // by stage: the option of the menu behind each stage option
+	options []int // the option of the menu behind each option of a stage
 	menu    []plan.Option
 }
 
 // nestedModel builds the chain from parts-only options: what a nested checkpoint caches has no simulation yet.
-func (pr *pricing) nestedModel(p *memory.Program) *nestedModel {
+func (pr *pricing) nestedModel(p *memory.Program) (*nestedModel, error) {
 	g := p.Graph
 	first, last := layerBlocks(g)
 	a := boundaries(p)
@@ -39,17 +37,18 @@ func (pr *pricing) nestedModel(p *memory.Program) *nestedModel {
 	base := max(0, min(forward-a[0], backward-a[0]-a[len(a)-1]))
 	held := inputsHeld(p, pr)
 	c := &Chain{Base: base, Input: a[0], Floor: pr.floor(g)}
-	m := &nestedModel{chain: c, menu: pr.options}
-	// A layer's forward runs first above what forward starts with, and again inside backward, above what stays there to
-	// its end (logits that the caller holds); autocast's casts may all be alive in the first.
-	lift := max(forward+pr.casts(g), backward-a[len(a)-1])
+	ids, stops, err := pr.nestedOptions()
+	if err != nil {
+		return nil, err
+	}
+	m := &nestedModel{chain: c, menu: pr.options, options: ids}
+	// A layer's forward runs first above what forward starts with, and again inside backward, above the checkpoint's input
+	// and what stays to the end of backward (logits that the caller holds); autocast's casts may all be alive in the first.
+	casts := pr.casts(g)
+	lift := max(forward+casts, backward-a[len(a)-1]+a[0])
 	for i := range g.Layers {
 		st := Stage{Type: 1 + pr.same[i], Output: a[i+1], Gradient: a[i+1], Grad: ref[first+i].Grad}
-		var ids []int
-		for k, o := range pr.options {
-			if slices.ContainsFunc(o.Regions, func(r plan.Region) bool { return r.Span == "layer" || len(r.Cache) > 0 }) {
-				continue
-			}
+		for n, k := range ids {
 			b := pr.at(k, i)
 			s := pr.keeps(k, i)
 			// inside a checkpoint the input is alive whether or not the option needs it
@@ -58,27 +57,43 @@ func (pr *pricing) nestedModel(p *memory.Program) *nestedModel {
 				saved, operands = max(0, saved-a[i]), base+max(a[i], saved)
 			}
 			st.Options = append(st.Options, StageOption{
-				Label: o.Name, Saved: saved,
+				Label: pr.options[k].Name, Saved: saved,
 				Forward:          b.Forward,
+				EarlyStop:        stops[n][pr.same[i]],
 				Backward:         b.Backward + b.Recompute + b.Transfer,
 				ForwardOverhead:  max(0, lift+b.ForwardPeak-b.ForwardBefore-operands),
 				BackwardOverhead: max(0, backward+s+b.BackwardPeak-b.BackwardBefore-operands-a[i+1]),
+				Bridge:           !held[k][pr.same[i]], // for BridgeGain: the chain's plans have none
 			})
-			ids = append(ids, k)
 		}
 		c.Stages = append(c.Stages, st)
-		m.options = append(m.options, ids)
 	}
 	loss := Choice{Label: "head"}
 	for i := last + 1; i < len(g.Blocks); i++ {
 		b := &ref[i]
-		loss.Forward = max(loss.Forward, forward+pr.casts(g)+b.ForwardPeak-ref[last].ForwardAfter-base-a[len(a)-1])
+		loss.Forward = max(loss.Forward, forward+casts+pr.freedByHead+b.ForwardPeak-ref[last].ForwardAfter-base-a[len(a)-1])
 		loss.Backward = max(loss.Backward, b.BackwardPeak-pr.held+pr.sharedBytes()-base-a[len(a)-1])
 		loss.Time += b.Forward + b.Backward
 		c.LossGrad += b.Grad
 	}
 	c.Loss = []Choice{loss}
-	return m
+	return m, nil
+}
+
+// nestedOptions are the options that the layers of a nested plan choose among, those of parts of a layer, with their
+// earlyStops.
+func (pr *pricing) nestedOptions() (ids []int, stops [][]int64, err error) {
+	for k, o := range pr.options {
+		if slices.ContainsFunc(o.Regions, func(r plan.Region) bool { return r.Span == "layer" || len(r.Cache) > 0 }) {
+			continue
+		}
+		s, err := pr.earlyStops(k)
+		if err != nil {
+			return nil, nil, err
+		}
+		ids, stops = append(ids, k), append(stops, s)
+	}
+	return ids, stops, nil
 }
 
 // inputsHeld says which options keep their layer's input, by option and layer of the priced chain.
@@ -122,12 +137,16 @@ func holdsHidden(g *model.Graph, b model.Block, st model.StorageID) bool {
 	return false
 }
 
-// casts is what lives to the end of forward whatever the options keep, of all layers: autocast's weight copies.
+// casts is what lives to the end of forward whatever the options keep, of all layers: autocast's weight copies. The most
+// of them are not part of what a layer keeps when it is recomputed as a whole.
 func (pr *pricing) casts(g *model.Graph) int64 {
 	var sum int64
 	for i := range g.Layers {
 		var most int64
-		for k := range pr.options {
+		for k, o := range pr.options {
+			if slices.ContainsFunc(o.Regions, func(r plan.Region) bool { return len(r.Cache) > 0 || r.Offload != "" }) {
+				continue
+			}
 			b := pr.at(k, i)
 			most = max(most, b.ForwardAfter-b.ForwardBefore-pr.keeps(k, i))
 		}
@@ -187,11 +206,11 @@ func (m *nestedModel) nodes(ns []NestedNode) []plan.Node {
 		out = append(out, plan.Node{First: l, Last: l, Option: &o})
 	}
 	for _, n := range ns {
-		if n.First >= len(m.options) {
+		if n.First >= len(m.chain.Stages) {
 			continue // the loss
 		}
 		if n.Kind == Keep {
-			leaf(n.First, m.menu[m.options[n.First][n.Option]])
+			leaf(n.First, m.menu[m.options[n.Option]])
 			continue
 		}
 		inner := m.nodes(n.Inner)
@@ -202,59 +221,4 @@ func (m *nestedModel) nodes(ns []NestedNode) []plan.Node {
 		out = append(out, plan.Node{First: n.First, Last: n.Last, Segment: true, Inner: inner})
 	}
 	return out
-}
-
-// beliefSlack: the frontier is computed up to an eighth above the budget, since the chain believes in up to that much
-// more than the simulator finds (a layer input a layer, held for nothing).
-const beliefSlack = 8
-
-// nestedPlan is the fastest plan of the chain's frontier that the simulator finds within the budget, its timeline and
-// what the chain believed; nil if there is none.
-func (pr *pricing) nestedPlan(ctx context.Context, p *memory.Program, sheet *gpu.Sheet, budget int64, maxForwards int) (*plan.Plan, *memory.Timeline, *NestedSolution, error) {
-	m := pr.nestedModel(p)
-	m.chain.MaxForwards = maxForwards
-	m.chain.Budget = budget + budget/beliefSlack
-	front, err := NestedFrontier(ctx, m.chain)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	// believed peaks are upper bounds that rise along the frontier: the first that fits for sure, and the faster ones
-	// after it until the simulator refuses several in a row
-	at := 0
-	for at+1 < len(front.Points) && front.Points[at+1].Peak <= budget {
-		at++
-	}
-	const patience = 8
-	var best *plan.Plan
-	var bestTL *memory.Timeline
-	var bestSol *NestedSolution
-	for i, refused := at, 0; i < len(front.Points) && refused < patience; i++ {
-		sol := front.Solution(i)
-		pl := m.plan(sol.Nodes)
-		tl, err := memory.Judge(p, pl, sheet)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		if tl.Peak.Bytes > budget {
-			refused++
-			continue
-		}
-		refused = 0
-		if bestTL == nil || tl.Times.Step() < bestTL.Times.Step() {
-			best, bestTL, bestSol = pl, tl, sol
-		}
-	}
-	// the chain may also believe too little: then the fastest point below that the simulator passes
-	for i := at - 1; i >= 0 && best == nil; i-- {
-		sol := front.Solution(i)
-		pl := m.plan(sol.Nodes)
-		tl, err := memory.Judge(p, pl, sheet)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		if tl.Peak.Bytes <= budget {
-			best, bestTL, bestSol = pl, tl, sol
-		}
-	}
-	return best, bestTL, bestSol, nil
 }

@@ -59,6 +59,7 @@ type Result struct {
 	Problem  *Problem
 	Nested   *NestedSolution
 	Menu     []MenuEntry
+	nested   *nestedModel // whose chain Nested answers
 	// TensorBudget is what the budget leaves for tensors.
 	TensorBudget unit.Bytes
 	ReserveItems []gpu.ReserveItem
@@ -184,14 +185,14 @@ func extra(t *memory.Timeline) float64 {
 
 // improve puts a nested plan in the result if it is faster by nestedGain than what is there.
 func (pr *pricing) improve(ctx context.Context, p *memory.Program, req Request, res *Result) error {
-	pl, tl, sol, err := pr.nestedPlan(ctx, p, req.Sheet, int64(res.TensorBudget), req.MaxForwards)
-	if err != nil || pl == nil {
+	found, err := pr.nestedPlan(ctx, p, req.Sheet, int64(res.TensorBudget), req.MaxForwards)
+	if err != nil || found == nil {
 		return err
 	}
-	if res.Timeline != nil && float64(tl.Times.Step()) > float64(res.Timeline.Times.Step())*(1-nestedGain) {
+	if res.Timeline != nil && float64(found.timeline.Times.Step()) > float64(res.Timeline.Times.Step())*(1-nestedGain) {
 		return nil
 	}
-	res.Class, res.Plan, res.Timeline, res.Nested = "nested", pl, tl, sol
+	res.Class, res.Plan, res.Timeline, res.Nested, res.nested = "nested", found.plan, found.timeline, found.solution, found.model
 	return nil
 }
 
@@ -231,7 +232,10 @@ func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *Problem, 
 		e.Leanest, _ = memory.Judge(p, e.LeanestPlan, req.Sheet)
 	}
 	if req.Class != "flat" {
-		m := pr.nestedModel(p)
+		m, err := pr.nestedModel(p)
+		if err != nil {
+			return err
+		}
 		m.chain.MaxForwards = req.MaxForwards
 		if need, err := MinNestedMemory(ctx, m.chain); err == nil {
 			m.chain.Budget = need

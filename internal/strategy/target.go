@@ -231,9 +231,12 @@ func segmented(ctx context.Context, p *memory.Program, req Request, free *Result
 		return nil, err
 	}
 	pr.prune(nil)
-	pl, _, _, err := pr.nestedPlan(ctx, p, req.Sheet, int64(free.TensorBudget), most)
-	if err == nil && pl == nil {
-		err = errNoMember
+	found, err := pr.nestedPlan(ctx, p, req.Sheet, int64(free.TensorBudget), most)
+	if err != nil {
+		return nil, err
 	}
-	return pl, err
+	if found == nil {
+		return nil, errNoMember
+	}
+	return found.plan, nil
 }

@@ -1,0 +1,31 @@
+package strategy
+
+import (
+	"ckptplan/internal/memory"
+	"ckptplan/internal/plan"
+)
+
+// earlyStops is, by layer of the priced chain, what the second forward of a checkpoint does without when it ends with
+// that layer under option k, in nanoseconds: PyTorch stops it at the last tensor that backward needs, so that what
+// follows in the layer (with the option keep, its last matrix product) does not run again. It is read off a simulation
+// in which every layer is a checkpoint of its own with the option inside.
+func (pr *pricing) earlyStops(k int) ([]int64, error) {
+	pl := &plan.Plan{}
+	for l := range pr.chain.Graph.Layers {
+		pl.Nodes = append(pl.Nodes, plan.Node{First: l, Last: l, Segment: true, Inner: []plan.Node{{First: l, Last: l, Option: &pr.options[k]}}})
+	}
+	s, err := memory.Lower(pr.chain, pl)
+	if err != nil {
+		return nil, err
+	}
+	_, blocks, err := memory.Profile(s, pr.sheet)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]int64, pr.chain.Graph.Layers)
+	for l := range out {
+		b := &pr.blocks[k][pr.first+l]
+		out[l] = b.Forward + b.Recompute - blocks[pr.first+l].Recompute
+	}
+	return out, nil
+}
