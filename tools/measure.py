@@ -192,7 +192,15 @@ def cuda_dropout(x, p=0.5, training=True, inplace=False):
     if not training or p == 0.0: return x
     return torch.native_dropout(x, p, True)[0]
 
+def cuda_softmax(x, dim=None, _stacklevel=3, dtype=None):
+    """Native softmax takes fp16 to fp32 inside its kernel on CUDA (softmax in SoftMax.cpp asks is_cuda); elsewhere it casts first.
+    Autocast asks for an fp32 result where the caller names no dtype."""
+    if dtype is None and AMP[0] and not OFF[0] and x.dtype == torch.float16: dtype = torch.float32
+    if x.dtype == torch.float16 and dtype == torch.float32: return aten._softmax.default(x, dim, True)
+    return x.softmax(dim, dtype=dtype)
+
 def patch():
+    F.softmax = torch.nn.functional.softmax = cuda_softmax
     F.scaled_dot_product_attention = cuda_sdpa
     torch.nn.functional.scaled_dot_product_attention = cuda_sdpa
     F.dropout = cuda_dropout
@@ -393,21 +401,26 @@ def layers_of(m):
     from transformers.modeling_layers import GradientCheckpointingLayer
     return [x for x in m.modules() if isinstance(x, (GradientCheckpointingLayer, nn.TransformerEncoderLayer, MHABlock, OpsBlock))]
 
-class Segment(torch.nn.Module):
-    """Consecutive layers under one checkpoint; `each` also checkpoints every layer inside it."""
-    def __init__(self, layers, each=False):
-        super().__init__()
-        self.layers = torch.nn.ModuleList(layers)
-        self.each = each
-        for n in ("attention_type", "layer_type", "sliding_window"):
-            if hasattr(layers[0], n): setattr(self, n, getattr(layers[0], n))
-    def run(self, x, args, kw):
-        for l in self.layers:
-            y = ckpt(lambda x, l=l: l(x, *args, **kw), x) if self.each else l(x, *args, **kw)
-            x = y[0] if isinstance(y, tuple) else y
-        return y
-    def forward(self, x, *args, **kw):
-        return ckpt(lambda x: self.run(x, args, kw), x)
+def segment(layers, each=False):
+    """Consecutive layers under one checkpoint, whatever loop calls them; `each` also checkpoints every layer inside it. All but the
+    last only note what they are called with, such as a mask of their own, and hand their input on; the last runs them all."""
+    calls, forwards = [], [l.forward for l in layers]
+    def later(f, as_tuple):
+        def noted(x, *a, **k):
+            calls.append((f, a, k))
+            return (x, None) if as_tuple else x
+        return noted
+    def last(x, *a, **k):
+        todo = calls + [(forwards[-1], a, k)]
+        calls.clear()
+        def run(x):
+            for f, a, k in todo:
+                y = ckpt(lambda x: f(x, *a, **k), x) if each else f(x, *a, **k)
+                x = y[0] if isinstance(y, tuple) else y
+            return y
+        return ckpt(run, x)
+    for l, f in zip(layers[:-1], forwards): l.forward = later(f, type(l).__name__ in ("FalconDecoderLayer", "BloomBlock"))
+    layers[-1].forward = last
 
 def ckpt(fn, *args):
     from torch.utils.checkpoint import checkpoint
@@ -440,13 +453,6 @@ def to_host(m):
         return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
     return lambda: torch.autograd.graph.saved_tensors_hooks(pack, unpack)
 
-def layer_list(m):
-    ls = layers_of(m)
-    for mod in m.modules():
-        for n, ch in mod.named_children():
-            if isinstance(ch, torch.nn.ModuleList) and len(ch) == len(ls) and ch[0] is ls[0]: return mod, n
-    raise ValueError("no single list of layers")
-
 def attention_parts(l):
     """(owner, method) of each attention sublayer of a layer: T5's decoder has two."""
     if hasattr(l, "layer"): return [(getattr(sub, n), "forward") for sub in l.layer for n in ("SelfAttention", "EncDecAttention") if hasattr(sub, n)]
@@ -470,9 +476,9 @@ def apply_strategy(m, case):
     L = len(layers_of(m))
     if s.startswith(("segments-", "nested-")) or s == "sqrt":
         k = round(math.sqrt(L)) if s == "sqrt" else int(s.split("-")[1])
-        parent, name = layer_list(m)
-        ls = list(getattr(parent, name))
-        setattr(parent, name, torch.nn.ModuleList(Segment(ls[i:i + k], s.startswith("nested-")) for i in range(0, L, k)))
+        if case["model_type"] == "t5": raise ValueError("no single list of layers")
+        ls = layers_of(m)
+        for i in range(0, L, k): segment(ls[i:i + k], s.startswith("nested-"))
         return L
     if s in ("selective-attn", "selective-mlp"):
         find = attention_parts if s == "selective-attn" else mlp_parts
@@ -560,8 +566,18 @@ def storage_bytes(ts):
     return sum(seen.values())
 
 def chunk_loss(m, n):
-    """Head and loss of a causal LM over n parts of the tokens, each under a checkpoint: no output holds logits."""
-    inner, head = m.base_model, m.get_output_embeddings()
+    """Head and loss of a causal LM over n parts of the tokens, each under a checkpoint: no output holds logits. What the class does
+    to its logits (Gemma 2 caps, Cohere and Granite scale) is part of the head."""
+    inner, head, c = m.base_model, m.get_output_embeddings(), m.config
+    def scaled(logits):
+        cap = getattr(c, "final_logit_softcapping", None)
+        if cap is not None:
+            logits = logits / cap
+            logits = torch.tanh(logits)
+            logits = logits * cap
+        if c.model_type == "cohere": logits = logits * c.logit_scale
+        if c.model_type == "granite": logits = logits / c.logits_scaling
+        return logits
     def forward(input_ids=None, labels=None, **kw):
         hidden = inner(input_ids=input_ids, **kw).last_hidden_state[:, slice(0, None), :]
         lab = F.pad(labels, (0, 1), value=-100)
@@ -570,7 +586,7 @@ def chunk_loss(m, n):
         total = 0
         for h, y in zip(rows.chunk(n), target.chunk(n)):
             def part(h, y):
-                logits = head(h)
+                logits = scaled(head(h))
                 return F.cross_entropy(logits.float(), y, ignore_index=-100, reduction="sum")
             total = total + ckpt(part, h, y)
         loss = total / target.numel()

@@ -145,6 +145,10 @@ func (p *hostCheckpoint) recompute() {
 		f.locals[st] = t.buf
 	}
 	p.sent = nil
+	for _, st := range p.region.Recast {
+		born := e.g.Storages[st].Born
+		f.compute(born, &e.g.Ops[born])
+	}
 	p.record.compareInputs(p)
 	p.left = p.packs
 	if p.left > 0 {

@@ -81,7 +81,8 @@ func (e *hostEngine) adamW(kind string) {
 		}
 	}
 	var quotient *hostBuffer
-	for i, g := range e.grads {
+	for _, k := range e.g.Registered() {
+		i, g := int(k), e.grads[k]
 		if g == nil {
 			continue
 		}

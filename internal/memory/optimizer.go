@@ -42,7 +42,8 @@ func (m *machine) optimizer(kind string) {
 		m.live -= all
 	case "adamw-loop":
 		var last int64
-		for i, p := range m.g.Params {
+		for _, i := range m.g.Registered() {
+			p := &m.g.Params[i]
 			if !p.Trained || m.grad[i] == 0 {
 				continue
 			}

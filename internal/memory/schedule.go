@@ -35,6 +35,10 @@ type Region struct {
 	HostInputs bool
 	// Sent are the inputs that HostInputs sends to the host; they are not in Inputs.
 	Sent []model.StorageID
+	// Recast are autocast's copies of weights that forward finds in its cache, since an op before the region made them. The
+	// cache is empty in backward: the recompute makes each again, and they are not in Inputs.
+	// Source: aten/src/ATen/autocast_mode.cpp, cached_cast and clear_cache.
+	Recast []model.StorageID
 	// Cached ops keep their outputs and are not run again.
 	Cached map[model.OpID]bool
 
@@ -179,8 +183,15 @@ func (s *Schedule) finish(id int32) {
 				}
 				continue
 			}
-			if b := g.Storages[st].Born; b != model.None && b < r.First && !slices.Contains(r.Inputs, st) {
-				r.Inputs = append(r.Inputs, st)
+			if b := g.Storages[st].Born; b == model.None || b >= r.First {
+				continue
+			}
+			kept := &r.Inputs
+			if g.Storages[st].Role == model.WeightCast {
+				kept = &r.Recast
+			}
+			if !slices.Contains(*kept, st) {
+				*kept = append(*kept, st)
 			}
 		}
 	}

@@ -104,7 +104,7 @@ func (m *machine) level(st model.StorageID, r int32) int32 {
 		if reg.HostSaved {
 			continue
 		}
-		if born >= reg.First || containsStorage(reg.Sent, st) {
+		if born >= reg.First || containsStorage(reg.Sent, st) || containsStorage(reg.Recast, st) {
 			return reg.Depth
 		}
 	}
@@ -292,8 +292,20 @@ func (m *machine) ensure(r int32) {
 		}
 		m.mark("aten._to_copy")
 	}
+	for _, st := range reg.Recast {
+		m.op = m.g.Storages[st].Born
+		m.refs[lv][st] = 1
+		m.live += m.g.Storages[st].Bytes
+		m.mark(m.g.Storages[st].Name)
+		if m.cost != nil {
+			m.spend(m.op)
+		}
+	}
 	m.run(r, reg.First, reg.End, lv, reg.stop, reg.stopRuns)
 	m.leave(reg, lv)
+	for _, st := range reg.Recast {
+		m.release(st, lv)
+	}
 	for _, st := range reg.Sent {
 		m.release(st, lv)
 	}

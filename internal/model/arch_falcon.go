@@ -17,9 +17,10 @@ func (b *Builder) falcon() {
 	table := b.weight("transformer.word_embeddings.weight", int64(s.Vocab), h)
 	x := b.inputRequiresGrad(b.embedding(table, ids))
 	embedded := x
-	alibi := TensorID(None)
+	ones, alibi := TensorID(None), TensorID(None)
 	if s.Positions == "alibi" {
-		alibi = b.alibi(b.plain("aten.ones", I64, Shape(n, seq)), BF16)
+		ones = b.plain("aten.ones", I64, Shape(n, seq))
+		alibi = b.alibi(ones, BF16)
 	}
 	pos := b.plain("aten.add", I64, Shape(1, seq), b.plain("aten.arange", I64, Shape(seq)))
 	mask := b.falconMask(pos, alibi)
@@ -36,7 +37,7 @@ func (b *Builder) falcon() {
 
 	b.begin("head", None)
 	y := b.norm(x, "transformer.ln_f", h)
-	b.Live(x, embedded, pos, cos, sin, mask, alibi, weights)
+	b.Live(x, embedded, pos, cos, sin, mask, ones, alibi, weights)
 	b.lmHead(y, table, "lm_head", labels)
 }
 
@@ -146,7 +147,7 @@ func (b *Builder) falconHeads(p string, x TensorID) (fused, q, k, v TensorID) {
 		v = b.reshape(b.expand(v0, n, seq, kv, g, d), n, seq, a, d)
 		b.Live(k0, v0)
 		kv = a
-	case kv == 1 && a > 1:
+	case kv == 1: // multi_query
 		qkv := b.reshape(fused, n, seq, a+2, d)
 		q = b.slice(qkv, 2, 0, a)
 		k, v = b.indexed(qkv, 2), b.indexed(qkv, 2)

@@ -174,6 +174,7 @@ func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *once
 func (b *Builder) decoderAttention(d *decoder, p string, norm OpID, x TensorID, o *once, mask TensorID) TensorID {
 	s := b.spec
 	first := b.next()
+	b.argument(o.pos)
 	n, seq, dim := int64(s.B), int64(s.S), int64(s.HeadDim)
 	h, a, kv := int64(s.H), int64(s.Heads), int64(s.KVHeads)
 	q, k, v := d.heads(b, d, p, x)

@@ -49,7 +49,7 @@ func (b *Builder) neoxLayer(p string, x, pos, cos, sin, mask TensorID) TensorID 
 	b.argument(pos)
 	norm1 := b.next()
 	y := b.norm(x, p+"input_layernorm", h)
-	a := b.neoxAttention(p+"attention.", norm1, y, cos, sin, mask)
+	a := b.neoxAttention(p+"attention.", norm1, y, pos, cos, sin, mask)
 	b.Live(y)
 	a = b.dropout(a, s.Dropout.Residual)
 
@@ -73,10 +73,11 @@ func (b *Builder) neoxLayer(p string, x, pos, cos, sin, mask TensorID) TensorID 
 	return out
 }
 
-func (b *Builder) neoxAttention(p string, norm OpID, x, cos, sin, mask TensorID) TensorID {
+func (b *Builder) neoxAttention(p string, norm OpID, x, pos, cos, sin, mask TensorID) TensorID {
 	s := b.spec
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	first := b.next()
+	b.argument(pos)
 	qkv := b.heads(p, "query_key_value", x, h, a, 3*d, s.Bias.QKV)
 	b.span("norm1", norm)
 	parts := b.split(qkv, 3, d, d, d)

@@ -75,7 +75,7 @@ func (b *Builder) optLayer(p string, x, pos, mask TensorID) TensorID {
 	if pre {
 		y = b.norm(x, p+"self_attn_layer_norm", h)
 	}
-	a := b.optAttention(p+"self_attn.", first, y, mask)
+	a := b.optAttention(p+"self_attn.", first, y, pos, mask)
 	a = b.dropout(a, s.Dropout.Residual)
 	y = b.add(x, a)
 	b.Live(a)
@@ -111,10 +111,11 @@ func (b *Builder) optLayer(p string, x, pos, mask TensorID) TensorID {
 	return out
 }
 
-func (b *Builder) optAttention(p string, norm OpID, x, mask TensorID) TensorID {
+func (b *Builder) optAttention(p string, norm OpID, x, pos, mask TensorID) TensorID {
 	s := b.spec
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	first := b.next()
+	b.argument(pos)
 	q := b.by(b.mulScalar(b.project(p, "q_proj", x, h, h, s.Bias.QKV)), 1/math.Sqrt(float64(d)))
 	q = b.transpose(b.reshape(q, n, seq, a, d), 1, 2)
 	k := b.heads(p, "k_proj", x, h, a, d, s.Bias.QKV)

@@ -39,7 +39,7 @@ func (b *Builder) phiLayer(p string, x, pos, cos, sin, mask TensorID) TensorID {
 	b.argument(pos)
 	norm1 := b.next()
 	y := b.norm(x, p+"input_layernorm", int64(s.H))
-	a := b.phiAttention(p+"self_attn.", norm1, y, cos, sin, mask)
+	a := b.phiAttention(p+"self_attn.", norm1, y, pos, cos, sin, mask)
 	a = b.dropout(a, s.Dropout.Residual)
 	m := b.mlp(p+"mlp.", "fc1", "fc2", None, y)
 	m = b.dropout(m, s.Dropout.Residual)
@@ -49,10 +49,11 @@ func (b *Builder) phiLayer(p string, x, pos, cos, sin, mask TensorID) TensorID {
 	return out
 }
 
-func (b *Builder) phiAttention(p string, norm OpID, x, cos, sin, mask TensorID) TensorID {
+func (b *Builder) phiAttention(p string, norm OpID, x, pos, cos, sin, mask TensorID) TensorID {
 	s := b.spec
 	n, seq, h, a, kv, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.KVHeads), int64(s.HeadDim)
 	first := b.next()
+	b.argument(pos)
 	q0 := b.heads(p, "q_proj", x, h, a, d, s.Bias.QKV)
 	k0 := b.heads(p, "k_proj", x, h, kv, d, s.Bias.QKV)
 	v := b.heads(p, "v_proj", x, h, kv, d, s.Bias.QKV)

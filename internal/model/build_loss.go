@@ -32,8 +32,7 @@ func (b *Builder) shifted(labels TensorID) (padded, target TensorID) {
 //	    total = total + checkpoint(lambda h, y: F.cross_entropy(head(h).float(), y, reduction="sum"), h, y)
 //	loss = total / count
 //
-// No output holds logits. Autocast's copy of the head's weight is made before the parts, which share it: PyTorch casts
-// it again in the recompute of each part, so peaks are the same, but it counts the copy between forward and backward.
+// No output holds logits. Autocast's copy of a trained head is made in the first part and shared by the others.
 func (b *Builder) chunkedLoss(x, w, bias, labels TensorID) TensorID {
 	s := b.t(x).Shape
 	h := s.At(-1)
@@ -46,7 +45,6 @@ func (b *Builder) chunkedLoss(x, w, bias, labels TensorID) TensorID {
 		sizes = append(sizes, min(size, n-at))
 	}
 	parts, targets := b.split(rows, 0, sizes...), b.split(target, 0, sizes...)
-	w = b.lower(w)
 	b.Live(rows, padded, target)
 	total := TensorID(None)
 	for i := range parts {

@@ -275,13 +275,9 @@ func (c *hfConfig) labels(s *Spec) {
 func (c *hfConfig) qwenWindow(s *Spec, cl *class) {
 	use := c.get("use_sliding_window")
 	if use == nil || use.Value != "true" {
-		if !c.given("layer_types") {
-			s.SlidingWindow = 0
-		} else {
-			s.SlidingWindow = 0
-			for i := range s.LayerTypes {
-				s.LayerTypes[i] = "full_attention" // the window is null: every layer sees all tokens
-			}
+		s.SlidingWindow = 0 // null: the class raises an error for a layer that slides
+		if slices.Contains(s.LayerTypes, "sliding_attention") {
+			c.key("layer_types", "layer_types has sliding_attention, which needs use_sliding_window: true and sliding_window: the window in tokens")
 		}
 		delete(c.spec, "sliding_window")
 		return

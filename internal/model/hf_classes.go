@@ -17,6 +17,9 @@ type class struct {
 	eager bool
 	// varies are keys of a YAML spec that may differ from the defaults although no config.json key sets them.
 	varies []string
+	// modules are the beginnings of the names of a layer's parameters in the order in which the class registers them, "" for
+	// any other; nil: as forward meets them.
+	modules []string
 }
 
 // hfKey names one key of a config.json and the keys of the spec that it sets.
@@ -70,6 +73,12 @@ var (
 	fullRotary   = []hfOnly{{"partial_rotary_factor", "1"}}
 )
 
+// attnFirst is how decoder layers register their modules: attention, MLP, then the norms.
+var (
+	attnProjections = []string{"self_attn.q_proj.", "self_attn.k_proj.", "self_attn.v_proj.", "self_attn.o_proj."}
+	attnFirst       = concat(attnProjections, []string{"self_attn.", "mlp.", ""})
+)
+
 func concat[T any](parts ...[]T) []T {
 	var all []T
 	for _, p := range parts {
@@ -108,6 +117,7 @@ var classes = []class{
 	},
 	{
 		arch: "llama", heads: []string{"LlamaForCausalLM"}, wide: true,
+		modules: attnFirst,
 		spec: Spec{
 			L: 32, H: 4096, Heads: 32, FFN: 11008, Vocab: 32000, MaxS: 2048, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1,
@@ -116,6 +126,7 @@ var classes = []class{
 	},
 	{
 		arch: "mistral", heads: []string{"MistralForCausalLM"},
+		modules: attnFirst,
 		spec: Spec{
 			L: 32, H: 4096, Heads: 32, KVHeads: 8, FFN: 14336, Vocab: 32000, MaxS: 131072, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, SlidingWindow: 4096,
@@ -124,6 +135,7 @@ var classes = []class{
 	},
 	{
 		arch: "qwen2", heads: []string{"Qwen2ForCausalLM"},
+		modules: attnFirst,
 		spec: Spec{
 			L: 32, H: 4096, Heads: 32, KVHeads: 32, FFN: 22016, Vocab: 151936, MaxS: 32768, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, Bias: Bias{QKV: true},
@@ -132,6 +144,7 @@ var classes = []class{
 	},
 	{
 		arch: "qwen3", heads: []string{"Qwen3ForCausalLM"},
+		modules: attnFirst,
 		spec: Spec{
 			L: 32, H: 4096, Heads: 32, KVHeads: 32, HeadDim: 128, FFN: 22016, Vocab: 151936, MaxS: 32768, Norm: "rmsnorm", NormOrder: "pre",
 			QKNorm: true, Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1,
@@ -140,6 +153,7 @@ var classes = []class{
 	},
 	{
 		arch: "gpt-neox", heads: []string{"GPTNeoXForCausalLM"},
+		modules: []string{"input_layernorm.", "post_attention_layernorm.", ""},
 		spec: Spec{
 			L: 44, H: 6144, Heads: 64, FFN: 24576, Vocab: 50432, MaxS: 2048, Norm: "layernorm", NormOrder: "pre", Activation: "gelu",
 			Positions: "rotary", Rotary: 0.25, Bias: allBias, ParallelResidual: true,
@@ -199,6 +213,7 @@ var classes = []class{
 	},
 	{
 		arch: "mixtral", heads: []string{"MixtralForCausalLM"},
+		modules: attnFirst,
 		spec: Spec{
 			L: 32, H: 4096, Heads: 32, KVHeads: 8, FFN: 14336, Vocab: 32000, MaxS: 131072, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, MoE: &MoE{Experts: 8, TopK: 2, SparseStep: 1, NormTopK: true},
@@ -211,6 +226,7 @@ var classes = []class{
 	},
 	{
 		arch: "qwen3-moe", heads: []string{"Qwen3MoeForCausalLM"},
+		modules: concat(attnProjections, []string{"self_attn.", "mlp.experts.", "mlp.", ""}),
 		spec: Spec{
 			L: 24, H: 2048, Heads: 32, KVHeads: 4, FFN: 6144, Vocab: 151936, MaxS: 32768, Norm: "rmsnorm", NormOrder: "pre", QKNorm: true,
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, MoE: &MoE{Experts: 128, TopK: 8, FFN: 768, SparseStep: 1},
@@ -228,6 +244,7 @@ var classes = []class{
 	},
 	{
 		arch: "phi", heads: []string{"PhiForCausalLM"},
+		modules: attnFirst,
 		spec: Spec{
 			L: 24, H: 2048, Heads: 32, FFN: 8192, Vocab: 51200, MaxS: 2048, Norm: "layernorm", NormOrder: "pre", Activation: "gelu_new",
 			Positions: "rotary", Rotary: 0.5, Bias: Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true}, ParallelResidual: true,
@@ -237,6 +254,7 @@ var classes = []class{
 	},
 	{
 		arch: "phi3", heads: []string{"Phi3ForCausalLM"}, wide: true,
+		modules: []string{"self_attn.o_proj.", "self_attn.", "mlp.", ""},
 		spec: Spec{
 			L: 32, H: 3072, Heads: 32, FFN: 8192, Vocab: 32064, MaxS: 4096, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1,
@@ -245,6 +263,7 @@ var classes = []class{
 	},
 	{
 		arch: "gemma", heads: []string{"GemmaForCausalLM"},
+		modules: attnFirst,
 		spec: Spec{
 			L: 28, H: 3072, Heads: 16, KVHeads: 16, HeadDim: 256, FFN: 24576, Vocab: 256000, MaxS: 8192, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "gelu_tanh", Gated: true, Positions: "rotary", Rotary: 1, Tied: true,
@@ -254,6 +273,7 @@ var classes = []class{
 	},
 	{
 		arch: "gemma2", heads: []string{"Gemma2ForCausalLM"},
+		modules: attnFirst,
 		spec: Spec{
 			L: 26, H: 2304, Heads: 8, KVHeads: 4, HeadDim: 256, FFN: 9216, Vocab: 256000, MaxS: 8192, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "gelu_tanh", Gated: true, Positions: "rotary", Rotary: 1, Tied: true, SlidingWindow: 4096, LogitSoftcap: true, AttnSoftcap: true,
@@ -264,6 +284,7 @@ var classes = []class{
 	},
 	{
 		arch: "olmo2", heads: []string{"Olmo2ForCausalLM"}, wide: true,
+		modules: attnFirst,
 		spec: Spec{
 			L: 32, H: 4096, Heads: 32, FFN: 11008, Vocab: 50304, MaxS: 2048, Norm: "rmsnorm", NormOrder: "post", QKNorm: true,
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1,
@@ -272,6 +293,7 @@ var classes = []class{
 	},
 	{
 		arch: "starcoder2", heads: []string{"Starcoder2ForCausalLM"},
+		modules: attnFirst,
 		spec: Spec{
 			L: 30, H: 3072, Heads: 24, KVHeads: 2, FFN: 12288, Vocab: 49152, MaxS: 4096, Norm: "layernorm", NormOrder: "pre",
 			Activation: "gelu_tanh", Positions: "rotary", Rotary: 1, Bias: allBias, Tied: true,
@@ -322,6 +344,7 @@ var classes = []class{
 	},
 	{
 		arch: "granite", heads: []string{"GraniteForCausalLM"}, wide: true,
+		modules: attnFirst,
 		spec: Spec{
 			L: 32, H: 4096, Heads: 32, FFN: 11008, Vocab: 32000, MaxS: 2048, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, LogitScale: true,
@@ -330,6 +353,7 @@ var classes = []class{
 	},
 	{
 		arch: "cohere", heads: []string{"CohereForCausalLM"},
+		modules: attnFirst,
 		spec: Spec{
 			L: 40, H: 8192, Heads: 64, FFN: 22528, Vocab: 256000, MaxS: 8192, Norm: "layernorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, Tied: true, ParallelResidual: true, LogitScale: true,

@@ -2,7 +2,7 @@
 
 Composite functions choose their kernels by device. On meta tensors they would choose another device's, so dropout and
 attention are sent to CUDA's kernels here, and kernels that allocate through other ATen calls are taken apart.
-Sources: aten/src/ATen/native/Dropout.cpp, transformers/cuda/sdp_utils.cpp, transformers/attention.cpp.
+Sources: aten/src/ATen/native/Dropout.cpp, SoftMax.cpp, transformers/cuda/sdp_utils.cpp, transformers/attention.cpp.
 """
 import torch
 import torch.nn.functional as F
@@ -13,8 +13,9 @@ aten = torch.ops.aten
 
 
 def install(attention):
-    """Sends torch.nn.functional's dropout and attention to CUDA's kernels. attention: sdpa, or math for the fallback."""
+    """Sends torch.nn.functional's dropout, softmax and attention to CUDA's kernels. attention: sdpa, or math for the fallback."""
     F.dropout = dropout
+    F.softmax = softmax
     F.scaled_dot_product_attention = math_or_fused if attention != "math" else math_only
 
 
@@ -22,6 +23,16 @@ def dropout(input, p=0.5, training=True, inplace=False):
     if not training or p == 0:
         return input
     return torch.native_dropout(input, p, True)[0]
+
+
+def softmax(input, dim=None, _stacklevel=3, dtype=None):
+    """CUDA's kernel takes fp16 to fp32 itself (SoftMax.cpp, softmax); any other device casts first. Autocast asks for an
+    fp32 result where the caller names no dtype."""
+    if dtype is None and meta_autocast.low_dtype() is not None and input.dtype == torch.float16:
+        dtype = torch.float32
+    if input.dtype == torch.float16 and dtype == torch.float32:
+        return aten._softmax.default(input, dim, True)
+    return input.softmax(dim, dtype=dtype)
 
 
 def math_only(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
