@@ -1,35 +1,10 @@
 package model
 
-import "strconv"
-
 // neox is GPTNeoXForCausalLM. Source: transformers/models/gpt_neox/modeling_gpt_neox.py.
 func (b *Builder) neox() {
-	s := b.spec
-	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
-	ids := b.static("input_ids", Input, I64, Shape(n, seq))
-	labels := b.static("labels", Input, I64, Shape(n, seq))
-	invFreq := b.inverseFrequencies()
-
-	b.begin("embedding", None)
-	table := b.weight("gpt_neox.embed_in.weight", int64(s.Vocab), h)
-	embedded := b.inputRequiresGrad(b.embedding(table, ids))
-	pos := b.plain("aten.add", I64, Shape(1, seq), b.plain("aten.arange", I64, Shape(seq)))
-	mask := TensorID(None)
-	if s.Attention == "eager" {
-		mask = b.causalMask(pos)
-	}
-	x := b.dropout(embedded, s.Dropout.Embedding)
-	cos, sin := b.rotaryTable(invFreq, pos, s.rotaryDim(), b.t(x).DType)
-
-	for i := range s.L {
-		b.begin("layers."+strconv.Itoa(i), i)
-		x = b.neoxLayer("gpt_neox.layers."+strconv.Itoa(i)+".", x, pos, cos, sin, mask)
-	}
-
-	b.begin("head", None)
-	y := b.norm(x, "gpt_neox.final_layer_norm", h)
-	b.Live(x, embedded, pos, cos, sin, mask)
-	b.lmHead(y, table, "embed_out", labels)
+	b.rotaryBody(rotaryBody{
+		embed: "gpt_neox.embed_in", layers: "gpt_neox.layers", norm: "gpt_neox.final_layer_norm", head: "embed_out", layer: b.neoxLayer,
+	})
 }
 
 // rotaryDim is how many elements of a head are rotated.

@@ -1,36 +1,10 @@
 package model
 
-import "strconv"
-
 // phi is PhiForCausalLM: attention and MLP read the same normalised input. Source: transformers/models/phi/modeling_phi.py.
 func (b *Builder) phi() {
-	s := b.spec
-	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
-	ids := b.static("input_ids", Input, I64, Shape(n, seq))
-	labels := b.static("labels", Input, I64, Shape(n, seq))
-	invFreq := b.inverseFrequencies()
-
-	b.begin("embedding", None)
-	table := b.weight("model.embed_tokens.weight", int64(s.Vocab), h)
-	x := b.inputRequiresGrad(b.embedding(table, ids))
-	pos := b.plain("aten.add", I64, Shape(1, seq), b.plain("aten.arange", I64, Shape(seq)))
-	mask := TensorID(None)
-	if s.Attention == "eager" {
-		mask = b.causalMask(pos)
-	}
-	x = b.dropout(x, s.Dropout.Embedding)
-	embedded := x
-	cos, sin := b.rotaryTable(invFreq, pos, s.rotaryDim(), b.t(x).DType)
-
-	for i := range s.L {
-		b.begin("layers."+strconv.Itoa(i), i)
-		x = b.phiLayer("model.layers."+strconv.Itoa(i)+".", x, pos, cos, sin, mask)
-	}
-
-	b.begin("head", None)
-	y := b.norm(x, "model.final_layernorm", h)
-	b.Live(x, embedded, pos, cos, sin, mask)
-	b.lmHead(y, table, "lm_head", labels)
+	b.rotaryBody(rotaryBody{
+		embed: "model.embed_tokens", layers: "model.layers", norm: "model.final_layernorm", head: "lm_head", rebinds: true, layer: b.phiLayer,
+	})
 }
 
 func (b *Builder) phiLayer(p string, x, pos, cos, sin, mask TensorID) TensorID {
