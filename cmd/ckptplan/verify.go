@@ -240,9 +240,9 @@ func (o *verifyOptions) cardOf(d *device) (report.Card, error) {
 
 // measure runs the plan, and the baseline if there is something to compare.
 func (o *verifyOptions) measure(cmd *cobra.Command, e *engine, study *report.Study, run *report.Run) error {
-	stop := progress(cmd.ErrOrStderr(), fmt.Sprintf("running %s on %s", run.Plan.Name, e.device))
-	m, err := e.run(cmd.Context(), run.Plan)
-	stop()
+	watch := progress(cmd.ErrOrStderr(), fmt.Sprintf("running %s on %s", run.Plan.Name, e.device))
+	m, err := e.run(cmd.Context(), run.Plan, watch.at)
+	watch.stop()
 	if is[*exec.MemoryError](err) {
 		run.Failed = err
 		return nil
@@ -261,9 +261,9 @@ func (o *verifyOptions) measure(cmd *cobra.Command, e *engine, study *report.Stu
 	if run.Baseline, err = study.Price(report.Choice{Name: "none", Plan: bare}); err != nil {
 		return err
 	}
-	stop = progress(cmd.ErrOrStderr(), "running the step without checkpointing on "+e.device)
-	run.Bare, err = e.run(cmd.Context(), run.Baseline)
-	stop()
+	watch = progress(cmd.ErrOrStderr(), "running the step without checkpointing on "+e.device)
+	run.Bare, err = e.run(cmd.Context(), run.Baseline, watch.at)
+	watch.stop()
 	switch {
 	case is[*exec.MemoryError](err), is[*exec.DeviceError](err), is[*tooLargeError](err):
 		run.Bare = nil

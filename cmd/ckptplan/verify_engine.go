@@ -28,6 +28,7 @@ type engineOptions struct {
 	warmup  count
 	seed    int64
 	timeout time.Duration
+	enough  time.Duration // of timed steps, where their number was not given
 	limit   limitFlag
 	force   bool
 }
@@ -37,7 +38,7 @@ func (o *engineOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.device, "device", "", "`device` to run on: the number of a CUDA device, cpu or meta")
 	f.StringVar(&o.engine, "engine", "auto", "auto, host or torch")
 	f.StringVar(&o.python, "python", "python3", "the `interpreter` that has PyTorch")
-	f.Var(&o.steps, "steps", "`steps` to time (default 10 on a CUDA device, else 3)")
+	f.Var(&o.steps, "steps", "`steps` to time (default 10 on a CUDA device, else 3, or fewer once they took 5 s)")
 	f.Var(&o.warmup, "warmup", "`steps` before anything is measured (default 3 on a CUDA device, else 1)")
 	f.Int64Var(&o.seed, "seed", 0, "`seed` of weights, data and dropout")
 	f.DurationVar(&o.timeout, "timeout", time.Hour, "`time` after which a run is stopped, such as 90s or 10m")
@@ -72,6 +73,9 @@ func (o *engineOptions) ready(cmd *cobra.Command) error {
 		} else if *f.value < 1 {
 			return usagef("--%s must be at least 1", f.name)
 		}
+	}
+	if o.device == "cpu" && !cmd.Flags().Changed("steps") {
+		o.enough = 5 * time.Second
 	}
 	if o.timeout <= 0 {
 		return usagef("--timeout must be more than 0")
@@ -138,7 +142,8 @@ type engine struct {
 	// cpuOps is true where PyTorch's CPU dispatches the ops: its dropout and attention are others than a CUDA device's.
 	cpuOps bool
 	notes  []string
-	run    func(context.Context, *report.Price) (*exec.Measurement, error)
+	// run measures a plan, and calls back with what it is at.
+	run func(context.Context, *report.Price, func(stage string)) (*exec.Measurement, error)
 }
 
 // pick chooses the engine for a device. On the CPU that is PyTorch if there is one.
@@ -181,10 +186,10 @@ func (o *engineOptions) torch(d *device, c report.Card, config []byte) (*engine,
 			e.offered = o.limit.of(d.total)
 		}
 	}
-	e.run = func(ctx context.Context, p *report.Price) (*exec.Measurement, error) {
+	e.run = func(ctx context.Context, p *report.Price, at func(string)) (*exec.Measurement, error) {
 		t := exec.TorchOptions{
 			Python: o.python, Device: d.name, Graph: p.Timeline.Graph(), Config: config, Plan: p.Plan, Warmup: int(o.warmup), Steps: int(o.steps),
-			Seed: o.seed, Values: e.values, Timeout: o.timeout, Force: o.force, Limit: share,
+			Seed: o.seed, Values: e.values, Timeout: o.timeout, Enough: o.enough, Force: o.force, Limit: share, Progress: at,
 		}
 		switch d.name {
 		case "meta":
@@ -208,7 +213,7 @@ func (o *engineOptions) host(notes []string) *engine {
 		capacity = o.limit.of(machineMemory())
 	}
 	e.offered = capacity
-	e.run = func(ctx context.Context, p *report.Price) (*exec.Measurement, error) {
+	e.run = func(ctx context.Context, p *report.Price, at func(string)) (*exec.Measurement, error) {
 		g := p.Timeline.Graph()
 		size := unit.Bytes(p.Timeline.Peak.Bytes)
 		if g.Spec.Precision.Weights().Size() < 4 {
@@ -223,9 +228,13 @@ func (o *engineOptions) host(notes []string) *engine {
 		}
 		timed, cancel := context.WithTimeout(ctx, o.timeout)
 		defer cancel()
-		m, err := exec.RunHost(timed, exec.HostOptions{Schedule: s, Capacity: capacity, Seed: o.seed, Steps: int(o.steps)})
+		var stage string
+		m, err := exec.RunHost(timed, exec.HostOptions{
+			Schedule: s, Capacity: capacity, Seed: o.seed, Steps: int(o.steps), Enough: o.enough,
+			Progress: func(now string) { stage = now; at(now) },
+		})
 		if errors.Is(err, context.DeadlineExceeded) {
-			return nil, &exec.TimeoutError{After: o.timeout}
+			return nil, &exec.TimeoutError{After: o.timeout, At: stage}
 		}
 		return m, err
 	}

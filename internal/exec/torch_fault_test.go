@@ -164,7 +164,7 @@ func TestRunnerDies(t *testing.T) {
 	if err := run(t.Context(), interpreter(t, "kill -9 $$"), 0); !errors.As(err, &died) || !strings.Contains(err.Error(), "killed by signal 9") {
 		t.Errorf("killed: %v", err)
 	}
-	if err := run(t.Context(), interpreter(t, "echo last words >&2; exit 3"), 0); !errors.As(err, &died) || !strings.Contains(err.Error(), "ended with status 3; it wrote last:\n    last words") {
+	if err := run(t.Context(), interpreter(t, "echo last words >&2; exit 3"), 0); !errors.As(err, &died) || !strings.Contains(err.Error(), "ended with status 3; it wrote last: last words") {
 		t.Errorf("status: %v", err)
 	}
 	if err := run(t.Context(), interpreter(t, "exit 0"), 0); !errors.As(err, &died) || !strings.Contains(err.Error(), "without a result") {

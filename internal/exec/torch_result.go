@@ -59,7 +59,7 @@ func (r *refusal) typed(device string) error {
 	case "in_place", "recompute":
 		return &RecomputeError{Text: r.Message, Causes: causes(r.Observations)}
 	}
-	return &RunnerError{Text: "failed: " + r.Message, Output: r.Traceback}
+	return &RunnerError{Text: "failed: " + lastLine(firstLine(r.Message)), Log: keepLog(r.Traceback)}
 }
 
 func parameters(o TorchOptions) int64 {
