@@ -72,6 +72,9 @@ func runVerify(cmd *cobra.Command, g *globals, o *verifyOptions, args []string) 
 	if err := o.check(g); err != nil {
 		return err
 	}
+	if err := notEmpty(cmd, "device", "engine", "python", "model", "strategy", "gpu", "save"); err != nil {
+		return err
+	}
 	if err := o.ready(cmd); err != nil {
 		return err
 	}
@@ -126,6 +129,17 @@ func runVerify(cmd *cobra.Command, g *globals, o *verifyOptions, args []string) 
 		}
 	}
 	return v.Err()
+}
+
+// notEmpty refuses flags that were given without a value, such as a shell variable that is not set: what is run instead
+// would not be what was meant.
+func notEmpty(cmd *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return usagef("--%s is empty: leave it out, or give it a value", name)
+		}
+	}
+	return nil
 }
 
 // subject is the model to run and its plan, from the arguments and flags.

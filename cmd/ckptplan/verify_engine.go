@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	osexec "os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,16 +20,18 @@ import (
 
 // engineOptions say where a plan is run, by what and for how long.
 type engineOptions struct {
-	device  string
-	engine  string
-	python  string
-	steps   count
-	warmup  count
-	seed    int64
-	timeout time.Duration
-	enough  time.Duration // of timed steps, where their number was not given
-	limit   limitFlag
-	force   bool
+	device string
+	engine string
+	python string
+	// pythonNamed is true if python is not the default.
+	pythonNamed bool
+	steps       count
+	warmup      count
+	seed        int64
+	timeout     time.Duration
+	enough      time.Duration // of timed steps, where their number was not given
+	limit       limitFlag
+	force       bool
 }
 
 func (o *engineOptions) addFlags(cmd *cobra.Command) {
@@ -50,7 +51,8 @@ func (o *engineOptions) addFlags(cmd *cobra.Command) {
 
 // ready refuses values before any work is done, and fills in what depends on the device.
 func (o *engineOptions) ready(cmd *cobra.Command) error {
-	o.engine = strings.ToLower(o.engine)
+	o.engine, o.device = strings.ToLower(o.engine), strings.ToLower(o.device)
+	o.pythonNamed = cmd.Flags().Changed("python")
 	if !slices.Contains([]string{"auto", "host", "torch", "cuda"}, o.engine) {
 		return usagef("--engine %q is not one of auto, host, torch", o.engine)
 	}
@@ -60,6 +62,8 @@ func (o *engineOptions) ready(cmd *cobra.Command) error {
 	steps, warmup := count(3), count(1)
 	if _, cuda := ordinal(o.device); cuda {
 		steps, warmup = 10, 3
+	} else if o.device == "host" {
+		return usagef("--device host is no device: the host engine is --device cpu --engine host")
 	} else if o.device != "cpu" && o.device != "meta" {
 		return usagef("--device %q is not the number of a CUDA device, cpu or meta", o.device)
 	}
@@ -153,12 +157,9 @@ func (o *engineOptions) pick(ctx context.Context, d *device, c report.Card, conf
 	}
 	name, notes := o.engine, []string(nil)
 	if name == "auto" {
-		name = "torch"
-		switch {
-		case o.limit != (limitFlag{}):
-			name, notes = "host", []string{"the host engine was taken: PyTorch cannot be limited on the CPU"}
-		case !hasTorch(ctx, o.python):
-			name, notes = "host", []string{fmt.Sprintf("the host engine was taken: %s has no PyTorch (--python names another)", o.python)}
+		var err error
+		if name, notes, err = o.cpuEngine(ctx); err != nil {
+			return nil, err
 		}
 	}
 	if name == "host" {
@@ -167,9 +168,20 @@ func (o *engineOptions) pick(ctx context.Context, d *device, c report.Card, conf
 	return o.torch(d, c, config)
 }
 
-// hasTorch looks for PyTorch without importing it, which takes seconds.
-func hasTorch(ctx context.Context, python string) bool {
-	return osexec.CommandContext(ctx, python, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)").Run() == nil
+// cpuEngine is the engine for the CPU where none was named, and why it is not PyTorch. An interpreter that was named
+// and does not work is an error: no other is taken in its place.
+func (o *engineOptions) cpuEngine(ctx context.Context) (name string, notes []string, err error) {
+	if o.limit != (limitFlag{}) {
+		return "host", []string{"the host engine was taken: PyTorch cannot be limited on the CPU"}, nil
+	}
+	torch, err := exec.HasTorch(ctx, o.python)
+	switch {
+	case ctx.Err() != nil, err != nil && o.pythonNamed:
+		return "", nil, err
+	case !torch:
+		return "host", []string{fmt.Sprintf("the host engine was taken: %s has no PyTorch (--python names another)", o.python)}, nil
+	}
+	return "torch", nil, nil
 }
 
 // torch runs PyTorch.

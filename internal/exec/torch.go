@@ -122,6 +122,9 @@ func start(ctx context.Context, o TorchOptions, args ...string) error {
 	case run.Err() != nil:
 		return &TimeoutError{After: o.Timeout, At: out.stage}
 	case err == nil:
+		if _, missing := os.Stat(args[len(args)-1]); missing != nil && out.stage == "" {
+			return &EngineError{"torch", fmt.Sprintf("%s ended without running anything: it is no Python", o.Python)}
+		}
 		return nil
 	}
 	var exit *osexec.ExitError

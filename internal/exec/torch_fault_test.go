@@ -146,8 +146,16 @@ func TestRunnerDies(t *testing.T) {
 	if err := run(t.Context(), interpreter(t, "echo last words >&2; exit 3"), 0); !errors.As(err, &died) || !strings.Contains(err.Error(), "ended with status 3; it wrote last: last words") {
 		t.Errorf("status: %v", err)
 	}
-	if err := run(t.Context(), interpreter(t, "exit 0"), 0); !errors.As(err, &died) || !strings.Contains(err.Error(), "without a result") {
+	if err := run(t.Context(), interpreter(t, "echo 'ckptplan is at: building the model' >&2"), 0); !errors.As(err, &died) || !strings.Contains(err.Error(), "without a result") {
 		t.Errorf("no result: %v", err)
+	}
+	if err := run(t.Context(), interpreter(t, "echo rubbish"), 0); !errors.As(err, &engine) || !strings.Contains(err.Error(), "without running anything: it is no Python") {
+		t.Errorf("no Python: %v", err)
+	}
+	for _, result := range []string{"null", "{}", `{"engine": "torch", "peak": {"tensor_bytes": 1}}`} {
+		if err := run(t.Context(), interpreter(t, "echo '"+result+`' >"$4"`), 0); !errors.As(err, &died) || !strings.Contains(err.Error(), "a result without a measurement") {
+			t.Errorf("%s: %v", result, err)
+		}
 	}
 	var late *TimeoutError
 	if err := run(t.Context(), interpreter(t, "exec sleep 60"), 50*time.Millisecond); !errors.As(err, &late) {
