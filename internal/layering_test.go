@@ -21,9 +21,10 @@ const module = "ckptplan"
 var layers = map[string][]string{
 	"configs":              {},
 	"internal/unit":        {},
-	"internal/model":       {"configs", "internal/unit"},
+	"internal/nearest":     {},
+	"internal/model":       {"configs", "internal/unit", "internal/nearest"},
 	"internal/plan":        {"internal/unit", "internal/model"},
-	"internal/gpu":         {"configs", "internal/unit", "internal/model"},
+	"internal/gpu":         {"configs", "internal/unit", "internal/nearest", "internal/model"},
 	"internal/memory":      {"internal/unit", "internal/model", "internal/plan", "internal/gpu"},
 	"internal/strategy":    {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory"},
 	"internal/certificate": {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory"},
@@ -34,7 +35,7 @@ var layers = map[string][]string{
 		"internal/exec", "internal/export",
 	},
 	"cmd/ckptplan": {
-		"configs", "internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy",
+		"configs", "internal/unit", "internal/nearest", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy",
 		"internal/certificate", "internal/exec", "internal/export", "internal/report",
 	},
 }
@@ -169,7 +170,7 @@ func TestLayersHaveNoCycle(t *testing.T) {
 
 // Nothing below cmd prints to the process's streams, reads the environment or exits: packages return values.
 func TestOnlyCommandsTouchTheProcess(t *testing.T) {
-	for _, name := range []string{"unit", "model", "plan", "memory", "strategy", "certificate", "export", "report"} {
+	for _, name := range []string{"unit", "nearest", "model", "plan", "memory", "strategy", "certificate", "export", "report"} {
 		files, err := filepath.Glob(filepath.Join(name, "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
+
+	"ckptplan/internal/nearest"
 )
 
 // envPrefix begins the names of variables that set flags: CKPTPLAN_KEEP_LOGITS is --keep-logits.
@@ -107,6 +109,9 @@ func onlySettings(root *cobra.Command, keys []string, file string) error {
 	known := settings(root)
 	for _, k := range keys {
 		if !slices.Contains(known, strings.ReplaceAll(k, "_", "-")) {
+			if near := nearest.Name(k, known); near != "" {
+				return &inputError{fmt.Errorf("%s: unknown key %q (did you mean %q?)", file, k, near)}
+			}
 			return &inputError{fmt.Errorf("%s: unknown key %q: known are %s", file, k, strings.Join(known, ", "))}
 		}
 	}

@@ -128,13 +128,13 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	if o.frontier {
 		return o.runFrontier(cmd, g, study, report.FrontierRequest{Card: card, Device: device, Reserve: o.kept(), Quantum: o.quantum.bytes})
 	}
-	stop := progress(cmd.ErrOrStderr(), "searching")
+	watch := progress(cmd.ErrOrStderr(), "searching")
 	result, err := study.Optimize(cmd.Context(), report.OptimizeRequest{
 		Class: o.class, MaxForwards: int(o.maxForwards),
 		Offload: o.offload, Window: int(o.window), HostMemory: o.hostMemory.bytes, Objective: report.Objective(o.objective), Target: target, GlobalBatch: int(o.global),
 		Card: card, Device: device, Reserve: o.kept(), Tool: version(),
 	})
-	stop()
+	watch.stop()
 	if err != nil {
 		return err
 	}
@@ -190,9 +190,9 @@ func (o *optimizeOptions) head(ctx context.Context, spec *model.Spec, device uni
 
 // runFrontier prints the trade-off between peak and time.
 func (o *optimizeOptions) runFrontier(cmd *cobra.Command, g *globals, study *report.Study, req report.FrontierRequest) error {
-	stop := progress(cmd.ErrOrStderr(), "searching")
+	watch := progress(cmd.ErrOrStderr(), "searching")
 	f, err := study.Frontier(cmd.Context(), req)
-	stop()
+	watch.stop()
 	if err != nil {
 		return err
 	}

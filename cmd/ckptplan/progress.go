@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -12,31 +13,64 @@ import (
 // patience is how long work may take before a terminal is told that it goes on.
 const patience = time.Second
 
-// progress counts the seconds of long work on a terminal. The function it returns ends that and clears the line.
-func progress(w io.Writer, what string) (stop func()) {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return func() {}
+// watch tells a terminal, second by second, that work goes on and what it is at.
+type watch struct {
+	what       string
+	stage      atomic.Pointer[string]
+	done, gone chan struct{} // nil without a terminal
+}
+
+// progress begins to watch work of which a person is told on w, if that is a terminal.
+func progress(w io.Writer, what string) *watch {
+	p := &watch{what: what}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.done, p.gone = make(chan struct{}), make(chan struct{})
+		go p.show(f)
 	}
-	done, gone := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(gone)
-		tick := time.NewTicker(patience)
-		defer tick.Stop()
-		for n := 1; ; n++ {
-			select {
-			case <-done:
-				if n > 1 {
-					fmt.Fprint(f, "\r\x1b[K")
-				}
-				return
-			case <-tick.C:
-				fmt.Fprintf(f, "\r%s, %d s", what, n)
+	return p
+}
+
+// at notes what the work is at. It may be called from any goroutine.
+func (p *watch) at(stage string) { p.stage.Store(&stage) }
+
+// stop ends the watch and clears its line.
+func (p *watch) stop() {
+	if p.done != nil {
+		close(p.done)
+		<-p.gone
+	}
+}
+
+func (p *watch) show(f *os.File) {
+	defer close(p.gone)
+	tick := time.NewTicker(patience)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-p.done:
+			if n > 1 {
+				fmt.Fprint(f, "\r\x1b[K")
 			}
+			return
+		case <-tick.C:
+			width, _, err := term.GetSize(int(f.Fd()))
+			if err != nil || width <= 0 {
+				width = 80
+			}
+			fmt.Fprintf(f, "\r%s\x1b[K", p.text(n, width-1))
 		}
-	}()
-	return func() {
-		close(done)
-		<-gone
 	}
+}
+
+// text is the line after so many seconds, cut to a width: one that wraps could not be cleared.
+func (p *watch) text(seconds, width int) string {
+	text := p.what
+	if stage := p.stage.Load(); stage != nil {
+		text += ": " + *stage
+	}
+	clock := fmt.Sprintf(", %d s", seconds)
+	if room := max(1, width-len(clock)); len([]rune(text)) > room {
+		text = string([]rune(text)[:room-1]) + "…"
+	}
+	return text + clock
 }

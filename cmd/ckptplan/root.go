@@ -14,6 +14,7 @@ import (
 	"ckptplan/internal/certificate"
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
+	"ckptplan/internal/nearest"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/report"
 	"ckptplan/internal/strategy"
@@ -123,7 +124,7 @@ Start with:  ckptplan estimate                                   a GPT of 1.3 bi
 	}
 	root.SetVersionTemplate("ckptplan {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w; see %s --help", plainValue(err), cmd.CommandPath())
+		return usagef("%w%s; see %s --help", plainValue(err), nearFlag(cmd, err), cmd.CommandPath())
 	})
 	root.SuggestionsMinimumDistance = 2 // letters that a mistyped command may be off
 	root.SetGlobalNormalizationFunc(hyphens)
@@ -134,6 +135,24 @@ Start with:  ckptplan estimate                                   a GPT of 1.3 bi
 	complete(root, "color", "auto", "always", "never")
 	root.AddCommand(newEstimateCommand(g), newOptimizeCommand(g), newVerifyCommand(g), newShowCommand(g), newModelsCommand(g), newGPUsCommand(g), newDocsCommand())
 	return root
+}
+
+// nearFlag asks for the flag that an unknown one most likely means.
+func nearFlag(cmd *cobra.Command, err error) string {
+	var missing *pflag.NotExistError
+	if !errors.As(err, &missing) || missing.GetSpecifiedShortnames() != "" {
+		return ""
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, f.Name)
+		}
+	})
+	if near := nearest.Name(missing.GetSpecifiedName(), known); near != "" {
+		return fmt.Sprintf(" (did you mean --%s?)", near)
+	}
+	return ""
 }
 
 // hyphens makes --keep_logits and --keep-logits the same flag.

@@ -72,6 +72,9 @@ func runVerify(cmd *cobra.Command, g *globals, o *verifyOptions, args []string) 
 	if err := o.check(g); err != nil {
 		return err
 	}
+	if err := notEmpty(cmd, "device", "engine", "python", "model", "strategy", "gpu", "save"); err != nil {
+		return err
+	}
 	if err := o.ready(cmd); err != nil {
 		return err
 	}
@@ -126,6 +129,17 @@ func runVerify(cmd *cobra.Command, g *globals, o *verifyOptions, args []string) 
 		}
 	}
 	return v.Err()
+}
+
+// notEmpty refuses flags that were given without a value, such as a shell variable that is not set: what is run instead
+// would not be what was meant.
+func notEmpty(cmd *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return usagef("--%s is empty: leave it out, or give it a value", name)
+		}
+	}
+	return nil
 }
 
 // subject is the model to run and its plan, from the arguments and flags.
@@ -240,9 +254,9 @@ func (o *verifyOptions) cardOf(d *device) (report.Card, error) {
 
 // measure runs the plan, and the baseline if there is something to compare.
 func (o *verifyOptions) measure(cmd *cobra.Command, e *engine, study *report.Study, run *report.Run) error {
-	stop := progress(cmd.ErrOrStderr(), fmt.Sprintf("running %s on %s", run.Plan.Name, e.device))
-	m, err := e.run(cmd.Context(), run.Plan)
-	stop()
+	watch := progress(cmd.ErrOrStderr(), fmt.Sprintf("running %s on %s", run.Plan.Name, e.device))
+	m, err := e.run(cmd.Context(), run.Plan, watch.at)
+	watch.stop()
 	if is[*exec.MemoryError](err) {
 		run.Failed = err
 		return nil
@@ -261,9 +275,9 @@ func (o *verifyOptions) measure(cmd *cobra.Command, e *engine, study *report.Stu
 	if run.Baseline, err = study.Price(report.Choice{Name: "none", Plan: bare}); err != nil {
 		return err
 	}
-	stop = progress(cmd.ErrOrStderr(), "running the step without checkpointing on "+e.device)
-	run.Bare, err = e.run(cmd.Context(), run.Baseline)
-	stop()
+	watch = progress(cmd.ErrOrStderr(), "running the step without checkpointing on "+e.device)
+	run.Bare, err = e.run(cmd.Context(), run.Baseline, watch.at)
+	watch.stop()
 	switch {
 	case is[*exec.MemoryError](err), is[*exec.DeviceError](err), is[*tooLargeError](err):
 		run.Bare = nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	osexec "os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,15 +20,18 @@ import (
 
 // engineOptions say where a plan is run, by what and for how long.
 type engineOptions struct {
-	device  string
-	engine  string
-	python  string
-	steps   count
-	warmup  count
-	seed    int64
-	timeout time.Duration
-	limit   limitFlag
-	force   bool
+	device string
+	engine string
+	python string
+	// pythonNamed is true if python is not the default.
+	pythonNamed bool
+	steps       count
+	warmup      count
+	seed        int64
+	timeout     time.Duration
+	enough      time.Duration // of timed steps, where their number was not given
+	limit       limitFlag
+	force       bool
 }
 
 func (o *engineOptions) addFlags(cmd *cobra.Command) {
@@ -37,7 +39,7 @@ func (o *engineOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.device, "device", "", "`device` to run on: the number of a CUDA device, cpu or meta")
 	f.StringVar(&o.engine, "engine", "auto", "auto, host or torch")
 	f.StringVar(&o.python, "python", "python3", "the `interpreter` that has PyTorch")
-	f.Var(&o.steps, "steps", "`steps` to time (default 10 on a CUDA device, else 3)")
+	f.Var(&o.steps, "steps", "`steps` to time (default 10 on a CUDA device, else 3, or fewer once they took 5 s)")
 	f.Var(&o.warmup, "warmup", "`steps` before anything is measured (default 3 on a CUDA device, else 1)")
 	f.Int64Var(&o.seed, "seed", 0, "`seed` of weights, data and dropout")
 	f.DurationVar(&o.timeout, "timeout", time.Hour, "`time` after which a run is stopped, such as 90s or 10m")
@@ -49,7 +51,8 @@ func (o *engineOptions) addFlags(cmd *cobra.Command) {
 
 // ready refuses values before any work is done, and fills in what depends on the device.
 func (o *engineOptions) ready(cmd *cobra.Command) error {
-	o.engine = strings.ToLower(o.engine)
+	o.engine, o.device = strings.ToLower(o.engine), strings.ToLower(o.device)
+	o.pythonNamed = cmd.Flags().Changed("python")
 	if !slices.Contains([]string{"auto", "host", "torch", "cuda"}, o.engine) {
 		return usagef("--engine %q is not one of auto, host, torch", o.engine)
 	}
@@ -59,6 +62,8 @@ func (o *engineOptions) ready(cmd *cobra.Command) error {
 	steps, warmup := count(3), count(1)
 	if _, cuda := ordinal(o.device); cuda {
 		steps, warmup = 10, 3
+	} else if o.device == "host" {
+		return usagef("--device host is no device: the host engine is --device cpu --engine host")
 	} else if o.device != "cpu" && o.device != "meta" {
 		return usagef("--device %q is not the number of a CUDA device, cpu or meta", o.device)
 	}
@@ -72,6 +77,9 @@ func (o *engineOptions) ready(cmd *cobra.Command) error {
 		} else if *f.value < 1 {
 			return usagef("--%s must be at least 1", f.name)
 		}
+	}
+	if o.device == "cpu" && !cmd.Flags().Changed("steps") {
+		o.enough = 5 * time.Second
 	}
 	if o.timeout <= 0 {
 		return usagef("--timeout must be more than 0")
@@ -138,7 +146,8 @@ type engine struct {
 	// cpuOps is true where PyTorch's CPU dispatches the ops: its dropout and attention are others than a CUDA device's.
 	cpuOps bool
 	notes  []string
-	run    func(context.Context, *report.Price) (*exec.Measurement, error)
+	// run measures a plan, and calls back with what it is at.
+	run func(context.Context, *report.Price, func(stage string)) (*exec.Measurement, error)
 }
 
 // pick chooses the engine for a device. On the CPU that is PyTorch if there is one.
@@ -148,12 +157,9 @@ func (o *engineOptions) pick(ctx context.Context, d *device, c report.Card, conf
 	}
 	name, notes := o.engine, []string(nil)
 	if name == "auto" {
-		name = "torch"
-		switch {
-		case o.limit != (limitFlag{}):
-			name, notes = "host", []string{"the host engine was taken: PyTorch cannot be limited on the CPU"}
-		case !hasTorch(ctx, o.python):
-			name, notes = "host", []string{fmt.Sprintf("the host engine was taken: %s has no PyTorch (--python names another)", o.python)}
+		var err error
+		if name, notes, err = o.cpuEngine(ctx); err != nil {
+			return nil, err
 		}
 	}
 	if name == "host" {
@@ -162,9 +168,20 @@ func (o *engineOptions) pick(ctx context.Context, d *device, c report.Card, conf
 	return o.torch(d, c, config)
 }
 
-// hasTorch looks for PyTorch without importing it, which takes seconds.
-func hasTorch(ctx context.Context, python string) bool {
-	return osexec.CommandContext(ctx, python, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)").Run() == nil
+// cpuEngine is the engine for the CPU where none was named, and why it is not PyTorch. An interpreter that was named
+// and does not work is an error: no other is taken in its place.
+func (o *engineOptions) cpuEngine(ctx context.Context) (name string, notes []string, err error) {
+	if o.limit != (limitFlag{}) {
+		return "host", []string{"the host engine was taken: PyTorch cannot be limited on the CPU"}, nil
+	}
+	torch, err := exec.HasTorch(ctx, o.python)
+	switch {
+	case ctx.Err() != nil, err != nil && o.pythonNamed:
+		return "", nil, err
+	case !torch:
+		return "host", []string{fmt.Sprintf("the host engine was taken: %s has no PyTorch (--python names another)", o.python)}, nil
+	}
+	return "torch", nil, nil
 }
 
 // torch runs PyTorch.
@@ -181,10 +198,10 @@ func (o *engineOptions) torch(d *device, c report.Card, config []byte) (*engine,
 			e.offered = o.limit.of(d.total)
 		}
 	}
-	e.run = func(ctx context.Context, p *report.Price) (*exec.Measurement, error) {
+	e.run = func(ctx context.Context, p *report.Price, at func(string)) (*exec.Measurement, error) {
 		t := exec.TorchOptions{
 			Python: o.python, Device: d.name, Graph: p.Timeline.Graph(), Config: config, Plan: p.Plan, Warmup: int(o.warmup), Steps: int(o.steps),
-			Seed: o.seed, Values: e.values, Timeout: o.timeout, Force: o.force, Limit: share,
+			Seed: o.seed, Values: e.values, Timeout: o.timeout, Enough: o.enough, Force: o.force, Limit: share, Progress: at,
 		}
 		switch d.name {
 		case "meta":
@@ -208,7 +225,7 @@ func (o *engineOptions) host(notes []string) *engine {
 		capacity = o.limit.of(machineMemory())
 	}
 	e.offered = capacity
-	e.run = func(ctx context.Context, p *report.Price) (*exec.Measurement, error) {
+	e.run = func(ctx context.Context, p *report.Price, at func(string)) (*exec.Measurement, error) {
 		g := p.Timeline.Graph()
 		size := unit.Bytes(p.Timeline.Peak.Bytes)
 		if g.Spec.Precision.Weights().Size() < 4 {
@@ -223,9 +240,13 @@ func (o *engineOptions) host(notes []string) *engine {
 		}
 		timed, cancel := context.WithTimeout(ctx, o.timeout)
 		defer cancel()
-		m, err := exec.RunHost(timed, exec.HostOptions{Schedule: s, Capacity: capacity, Seed: o.seed, Steps: int(o.steps)})
+		var stage string
+		m, err := exec.RunHost(timed, exec.HostOptions{
+			Schedule: s, Capacity: capacity, Seed: o.seed, Steps: int(o.steps), Enough: o.enough,
+			Progress: func(now string) { stage = now; at(now) },
+		})
 		if errors.Is(err, context.DeadlineExceeded) {
-			return nil, &exec.TimeoutError{After: o.timeout}
+			return nil, &exec.TimeoutError{After: o.timeout, At: stage}
 		}
 		return m, err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"ckptplan/internal/unit"
 )
@@ -52,22 +53,56 @@ func (e *UnsupportedError) Error() string {
 // RunnerError is returned when the process that measures died or failed in a way that has no other error.
 type RunnerError struct {
 	Text string
-	// Output is the end of what the process wrote.
-	Output string
+	// Output is the end of what the process wrote, and Log a file that has it if it is more than a line.
+	Output, Log string
 }
 
+// Error is one sentence, with the last line of the output.
 func (e *RunnerError) Error() string {
-	if e.Output == "" {
-		return "the runner " + e.Text
+	text := "the runner " + e.Text
+	if last := lastLine(e.Output); last != "" {
+		text += fmt.Sprintf("; it wrote last: %s", last)
 	}
-	return fmt.Sprintf("the runner %s; it wrote last:\n%s", e.Text, indent(e.Output))
+	if e.Log != "" {
+		text += fmt.Sprintf(" (all of it is in %s)", e.Log)
+	}
+	return text
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}
+
+// lastLine is the last line of a text, cut if it is long.
+func lastLine(text string) string {
+	const longest = 200
+	text = strings.TrimSpace(text)
+	line := []rune(strings.TrimSpace(text[strings.LastIndexAny(text, "\r\n")+1:]))
+	for i, r := range line {
+		if !unicode.IsPrint(r) {
+			line[i] = unicode.ReplacementChar
+		}
+	}
+	if len(line) > longest {
+		return string(line[:longest]) + "…"
+	}
+	return string(line)
 }
 
 // TimeoutError is returned when the runner was stopped for taking too long.
-type TimeoutError struct{ After time.Duration }
+type TimeoutError struct {
+	After time.Duration
+	// At is what the run was at, empty if it had not said so yet.
+	At string
+}
 
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("the runner was stopped after %s: give it more time, fewer steps or a smaller model", e.After)
+	at := ""
+	if e.At != "" {
+		at = ", at " + e.At
+	}
+	return fmt.Sprintf("the runner was stopped after %s%s: give it more time, fewer steps or a smaller model", e.After, at)
 }
 
 // RecomputeError is returned when backward failed because a region's recompute is not its forward: PyTorch noticed.
@@ -91,8 +126,4 @@ type OtherModelError struct {
 
 func (e *OtherModelError) Error() string {
 	return fmt.Sprintf("%s has %d parameters where the spec has %d: another model was run than the one that was priced", e.MadeOf, e.Measured, e.Predicted)
-}
-
-func indent(text string) string {
-	return "    " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n    ")
 }

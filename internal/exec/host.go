@@ -20,8 +20,12 @@ type HostOptions struct {
 	Capacity unit.Bytes
 	// Seed draws weights, data and dropout masks.
 	Seed int64
-	// Steps are timed after a first step, with which optimizer state comes to exist; at least 1.
-	Steps int
+	// Steps are timed after a first step, with which optimizer state comes to exist; at least 1. Enough ends them before,
+	// once they took so long together; 0 is never.
+	Steps  int
+	Enough time.Duration
+	// Progress is called with what the run is at; nil is nobody.
+	Progress func(stage string)
 	// Fault is a mistake of checkpointing to put in.
 	Fault HostFault
 }
@@ -78,10 +82,19 @@ func RunHost(ctx context.Context, o HostOptions) (*Measurement, error) {
 	e := newHostEngine(ctx, o)
 	defer func() { _ = e.device.Close() }()
 	m := e.measurement()
-	for i := range max(o.Steps, 1) + 1 {
+	steps, timed := max(o.Steps, 1)+1, time.Duration(0)
+	for i := range steps {
+		if o.Enough > 0 && timed >= o.Enough {
+			break
+		}
+		purpose := "timed"
 		var values func()
 		if i == 0 {
+			purpose = "gradients"
 			values = func() { m.Gradients, m.Loss, m.Observations = e.gradients(), e.loss, e.seen }
+		}
+		if o.Progress != nil {
+			o.Progress(fmt.Sprintf("step %d of %d (%s)", i+1, steps, purpose))
 		}
 		start := time.Now()
 		r, err := e.step(values)
@@ -89,7 +102,9 @@ func RunHost(ctx context.Context, o HostOptions) (*Measurement, error) {
 			return nil, err
 		}
 		if i > 0 {
-			m.StepTimes = append(m.StepTimes, time.Since(start).Nanoseconds())
+			took := time.Since(start)
+			timed += took
+			m.StepTimes = append(m.StepTimes, took.Nanoseconds())
 			r.show(m)
 		}
 	}
@@ -186,6 +201,13 @@ func (e *hostEngine) step(values func()) (r *hostStep, err error) {
 	e.result.host = e.pinned.High()
 	e.result.afterStep = e.device.Used()
 	return e.result, nil
+}
+
+// goOn ends the step if its context has ended: whoever waits is not kept for longer than an op or a weight takes.
+func (e *hostEngine) goOn() {
+	if err := e.ctx.Err(); err != nil {
+		panic(hostFailure{err})
+	}
 }
 
 // begin starts a phase; what is alive counts for its peak.

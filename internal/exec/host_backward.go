@@ -37,9 +37,7 @@ func (e *hostEngine) backward() {
 	root.setReals([]float32{1})
 	e.deliver(e.g.Loss, root.hold())
 	for i := len(e.g.Ops) - 1; i >= 0; i-- {
-		if err := e.ctx.Err(); err != nil {
-			panic(hostFailure{err})
-		}
+		e.goOn()
 		e.nodes[i].run()
 	}
 	root.drop()

@@ -30,6 +30,7 @@ func (e *hostEngine) initialise() {
 		if s.Born != model.None {
 			continue
 		}
+		e.goOn()
 		b := e.alloc(s.Name, e.types[i], s.Bytes/e.types[i].Size())
 		e.static[i] = b
 		r := e.stream(s.Name)

@@ -66,9 +66,7 @@ func (f *hostFrame) leave() {
 // since everything that backward needs was there.
 func (f *hostFrame) run(r int32, first, end model.OpID) bool {
 	for i := first; i < end; i++ {
-		if err := f.engine.ctx.Err(); err != nil {
-			panic(hostFailure{err})
-		}
+		f.engine.goOn()
 		if !f.enter(r, i) || !f.execute(r, i) {
 			return false
 		}

@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"bytes"
 	"context"
 	"embed"
 	"encoding/json"
@@ -40,8 +39,11 @@ type TorchOptions struct {
 	Seed          int64
 	// Values adds a step whose loss and gradients are reported.
 	Values bool
-	// Timeout is for the whole run; 0 is none.
-	Timeout time.Duration
+	// Timeout is for the whole run; 0 is none. Enough ends the timed steps of the CPU before there are Steps of them, once
+	// they took so long together; 0 is never.
+	Timeout, Enough time.Duration
+	// Progress is called with what the run is at, from another goroutine; nil is nobody.
+	Progress func(stage string)
 	// Need is what the run is predicted to take of a CUDA device: more than is free is refused unless Force.
 	Need  unit.Bytes
 	Force bool
@@ -111,15 +113,18 @@ func start(ctx context.Context, o TorchOptions, args ...string) error {
 	cmd := osexec.CommandContext(run, o.Python, append([]string{"-B"}, args...)...)
 	defer inGroup(cmd)()
 	cmd.WaitDelay = stopGrace
-	var out tail
+	out := runnerOutput{progress: o.Progress}
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case run.Err() != nil:
-		return &TimeoutError{After: o.Timeout}
+		return &TimeoutError{After: o.Timeout, At: out.stage}
 	case err == nil:
+		if _, missing := os.Stat(args[len(args)-1]); missing != nil && out.stage == "" {
+			return &EngineError{"torch", fmt.Sprintf("%s ended without running anything: it is no Python", o.Python)}
+		}
 		return nil
 	}
 	var exit *osexec.ExitError
@@ -127,9 +132,13 @@ func start(ctx context.Context, o TorchOptions, args ...string) error {
 		return &EngineError{"torch", fmt.Sprintf("%s cannot be started: %s", o.Python, reason(err))}
 	}
 	if st, ok := exit.Sys().(syscall.WaitStatus); ok && st.Signaled() {
-		return &RunnerError{Text: fmt.Sprintf("was killed by signal %d (%s)%s", int(st.Signal()), st.Signal(), outOfHostMemory(st.Signal())), Output: out.String()}
+		return died(fmt.Sprintf("was killed by signal %d (%s)%s%s", int(st.Signal()), st.Signal(), out.at(), outOfHostMemory(st.Signal())), out.String())
 	}
-	return &RunnerError{Text: fmt.Sprintf("ended with status %d", exit.ExitCode()), Output: out.String()}
+	return died(fmt.Sprintf("ended with status %d%s", exit.ExitCode(), out.at()), out.String())
+}
+
+func died(text, output string) *RunnerError {
+	return &RunnerError{Text: text, Output: output, Log: keepLog(output)}
 }
 
 func outOfHostMemory(s syscall.Signal) string {
@@ -151,17 +160,3 @@ func reason(err error) string {
 	}
 	return err.Error()
 }
-
-// tail keeps the end of what is written to it.
-type tail struct{ buf bytes.Buffer }
-
-func (t *tail) Write(p []byte) (int, error) {
-	const kept = 4096
-	t.buf.Write(p)
-	if over := t.buf.Len() - kept; over > 0 {
-		t.buf.Next(over)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string { return t.buf.String() }

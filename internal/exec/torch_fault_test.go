@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 )
 
@@ -56,26 +55,6 @@ func TestTorchValues(t *testing.T) {
 				t.Errorf("%+v", v)
 			}
 		})
-	}
-}
-
-// TestTorchAutocast: under autocast a recompute runs in the forward's precision.
-func TestTorchAutocast(t *testing.T) {
-	py := torchPython(t)
-	s, err := model.Load("amp.yaml", []byte(droppingGPT2+"dtype: amp-bf16\nattention: eager\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := build(t, s)
-	run := func(strategy string) *Measurement {
-		m, err := RunTorch(t.Context(), TorchOptions{Python: py, Device: "cpu", Graph: g, Plan: named(t, g, strategy), Values: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	if v := CompareValues(run("none"), run("full"), 8); !v.Equal || len(v.Causes) > 0 {
-		t.Errorf("%+v", v)
 	}
 }
 
@@ -164,11 +143,19 @@ func TestRunnerDies(t *testing.T) {
 	if err := run(t.Context(), interpreter(t, "kill -9 $$"), 0); !errors.As(err, &died) || !strings.Contains(err.Error(), "killed by signal 9") {
 		t.Errorf("killed: %v", err)
 	}
-	if err := run(t.Context(), interpreter(t, "echo last words >&2; exit 3"), 0); !errors.As(err, &died) || !strings.Contains(err.Error(), "ended with status 3; it wrote last:\n    last words") {
+	if err := run(t.Context(), interpreter(t, "echo last words >&2; exit 3"), 0); !errors.As(err, &died) || !strings.Contains(err.Error(), "ended with status 3; it wrote last: last words") {
 		t.Errorf("status: %v", err)
 	}
-	if err := run(t.Context(), interpreter(t, "exit 0"), 0); !errors.As(err, &died) || !strings.Contains(err.Error(), "without a result") {
+	if err := run(t.Context(), interpreter(t, "echo 'ckptplan is at: building the model' >&2"), 0); !errors.As(err, &died) || !strings.Contains(err.Error(), "without a result") {
 		t.Errorf("no result: %v", err)
+	}
+	if err := run(t.Context(), interpreter(t, "echo rubbish"), 0); !errors.As(err, &engine) || !strings.Contains(err.Error(), "without running anything: it is no Python") {
+		t.Errorf("no Python: %v", err)
+	}
+	for _, result := range []string{"null", "{}", `{"engine": "torch", "peak": {"tensor_bytes": 1}}`} {
+		if err := run(t.Context(), interpreter(t, "echo '"+result+`' >"$4"`), 0); !errors.As(err, &died) || !strings.Contains(err.Error(), "a result without a measurement") {
+			t.Errorf("%s: %v", result, err)
+		}
 	}
 	var late *TimeoutError
 	if err := run(t.Context(), interpreter(t, "exec sleep 60"), 50*time.Millisecond); !errors.As(err, &late) {

@@ -18,6 +18,7 @@ type torchJob struct {
 	Plain  bool            `json:"plain,omitempty"`
 	Warmup int             `json:"warmup"`
 	Steps  int             `json:"steps"`
+	Enough int64           `json:"enough_ns,omitempty"`
 	Seed   int64           `json:"seed"`
 	Values bool            `json:"values"`
 	Need   unit.Bytes      `json:"need_bytes,omitempty"`
@@ -50,7 +51,7 @@ type cachedOp struct {
 
 func newJob(o TorchOptions) (*torchJob, error) {
 	j := &torchJob{
-		Device: o.Device, Spec: o.Graph.Spec, Config: o.Config, Plain: o.Plain, Warmup: max(1, o.Warmup), Steps: o.Steps, Seed: o.Seed, Values: o.Values,
+		Device: o.Device, Spec: o.Graph.Spec, Config: o.Config, Plain: o.Plain, Warmup: max(1, o.Warmup), Steps: o.Steps, Enough: o.Enough.Nanoseconds(), Seed: o.Seed, Values: o.Values,
 		Need: o.Need, Force: o.Force, Limit: o.Limit, Plant: o.plant, Nodes: []torchNode{},
 	}
 	if o.Plan == nil {

@@ -38,8 +38,11 @@ func readResult(path string, o TorchOptions) (*Measurement, error) {
 	if r.Error != nil {
 		return nil, r.Error.typed(o.Device)
 	}
-	if n := parameters(o); r.Model.Parameters != n {
+	if n := parameters(o); r.Model.MadeOf != "" && r.Model.Parameters != n {
 		return nil, &OtherModelError{MadeOf: r.Model.MadeOf, Measured: r.Model.Parameters, Predicted: n}
+	}
+	if r.Model.MadeOf == "" || r.Peak.Tensor <= 0 || len(r.Phases) == 0 {
+		return nil, &RunnerError{Text: "wrote a result without a measurement"}
 	}
 	return &r.Measurement, nil
 }
@@ -59,7 +62,7 @@ func (r *refusal) typed(device string) error {
 	case "in_place", "recompute":
 		return &RecomputeError{Text: r.Message, Causes: causes(r.Observations)}
 	}
-	return &RunnerError{Text: "failed: " + r.Message, Output: r.Traceback}
+	return &RunnerError{Text: "failed: " + lastLine(firstLine(r.Message)), Log: keepLog(r.Traceback)}
 }
 
 func parameters(o TorchOptions) int64 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ckptplan/configs"
+	"ckptplan/internal/nearest"
 )
 
 // UnknownError says that no data sheet has the name.
@@ -87,7 +88,7 @@ func lookup(sheets []*Sheet, name string) (*Sheet, error) {
 	}
 	switch len(found) {
 	case 0:
-		near, all := nearest(sheets, key)
+		near, all := closest(sheets, key)
 		return nil, &UnknownError{Name: name, Near: near, All: all}
 	case 1:
 		return found[0], nil
@@ -150,9 +151,9 @@ func digits(s string) bool {
 // joined is the name as one word: rtx4090 and "NVIDIA GeForce RTX 4090" are the same.
 func joined(name string) string { return strings.Join(words(name), "") }
 
-// nearest are up to three names within two edits of key, or else all. Of equally near ones, those that begin like key
+// closest are up to three names within two edits of key, or else all. Of equally near ones, those that begin like key
 // come first.
-func nearest(sheets []*Sheet, key string) (names []string, all bool) {
+func closest(sheets []*Sheet, key string) (names []string, all bool) {
 	type candidate struct {
 		name   string
 		edits  int
@@ -162,7 +163,7 @@ func nearest(sheets []*Sheet, key string) (names []string, all bool) {
 	for _, s := range sheets {
 		best := candidate{s.Name, len(key), 0} // as many edits as letters: nothing in common
 		for _, n := range s.names() {
-			c := candidate{s.Name, edits(key, joined(n)), common(key, joined(n))}
+			c := candidate{s.Name, nearest.Edits(key, joined(n)), common(key, joined(n))}
 			if c.edits < best.edits || (c.edits == best.edits && c.common > best.common) {
 				best = c
 			}
@@ -192,25 +193,4 @@ func common(a, b string) int {
 		n++
 	}
 	return n
-}
-
-// edits is the Levenshtein distance of two words.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substitute := diagonal
-			if a[i] != b[j] {
-				substitute++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(substitute, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

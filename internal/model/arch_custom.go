@@ -129,7 +129,7 @@ func (b *Builder) customBlock(p string, ops []blockOp, in TensorID) TensorID {
 // resized to a scalar, which keeps the storage; the losses of the elements are a second tensor, made inside the op.
 // Source: aten/src/ATen/native/Loss.cpp, mse_loss and mse_loss_out.
 func (b *Builder) meanSquaredError(x, target TensorID) TensorID {
-	x, target = b.full(x), b.full(target)
+	x, target = b.fullLoss(x), b.fullLoss(target)
 	v := *b.t(x)
 	b.emit(OpMSELoss, Attr{}, x, target)
 	loss := b.fresh(v.DType, v.Shape, Dims{})

@@ -81,9 +81,9 @@ func (b *Builder) softmaxIn(x TensorID, dt DType) TensorID {
 	return b.softmax(b.to(x, dt), dt)
 }
 
-// softmaxAuto is softmax(x) without a dtype; autocast gives the result in fp32.
+// softmaxAuto is softmax(x) without a dtype; CUDA's autocast gives the result in fp32.
 func (b *Builder) softmaxAuto(x TensorID) TensorID {
-	if b.amp {
+	if b.amp && !b.cpu {
 		return b.softmaxIn(x, F32)
 	}
 	return b.softmax(x, b.t(x).DType)

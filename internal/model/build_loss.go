@@ -68,14 +68,17 @@ func (b *Builder) chunkedLoss(x, w, bias, labels TensorID) TensorID {
 	return loss
 }
 
-// crossEntropy is F.cross_entropy on [N, V] logits and [N] classes: log_softmax in the logits' dtype, then nll_loss,
-// which autocast runs in fp32.
+// crossEntropy is F.cross_entropy on [N, V] logits and [N] classes: log_softmax in the logits' dtype, then nll_loss.
+// CUDA's autocast runs nll_loss in fp32, the CPU's both.
 func (b *Builder) crossEntropy(x, target TensorID) TensorID {
+	if b.cpu {
+		x = b.fullLoss(x)
+	}
 	v := *b.t(x)
 	b.emit(OpLogSoftmax, Attr{}, x)
 	lp := b.fresh(v.DType, v.Shape, Dims{})
 	b.g.storageOf(lp).Role = Logits
-	lp = b.full(lp)
+	lp = b.fullLoss(lp)
 	dt := b.t(lp).DType
 	b.emit(OpNLLLoss, Attr{}, lp, target)
 	loss := b.fresh(dt, Dims{}, Dims{})

@@ -1,6 +1,6 @@
 package model
 
-// layerNorm is F.layer_norm; autocast runs it in fp32. Statistics are fp32 for 16-bit inputs.
+// layerNorm is F.layer_norm; CUDA's autocast runs it in fp32. Statistics are fp32 for 16-bit inputs.
 func (b *Builder) layerNorm(x, w, bias TensorID) TensorID {
 	x = b.full(x)
 	v := *b.t(x)

@@ -20,8 +20,18 @@ func (b *Builder) by(x TensorID, v float64) TensorID {
 // pow is torch.pow(x, n); autocast runs it in fp32.
 func (b *Builder) pow(x TensorID) TensorID { return b.unary(OpPowScalar, b.full(x)) }
 
-// full casts a 16-bit tensor to fp32 where autocast's fp32 list asks for it.
+// full casts a 16-bit tensor to fp32 where the fp32 list of CUDA's autocast asks for it. The CPU's has losses only, so
+// that norms, powers and softmax stay in 16 bits there.
+// Source: aten/src/ATen/autocast_mode.h, AT_FORALL_FP32, and autocast_mode.cpp, TORCH_LIBRARY_IMPL(aten, AutocastCPU, m).
 func (b *Builder) full(x TensorID) TensorID {
+	if b.cpu {
+		return x
+	}
+	return b.fullLoss(x)
+}
+
+// fullLoss is full for the input of a loss, which is in both lists.
+func (b *Builder) fullLoss(x TensorID) TensorID {
 	if b.amp {
 		return b.to(x, F32)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"ckptplan/internal/nearest"
 )
 
 // Document is a YAML file under strict reading: specs are read through it, and so is every other file of ckptplan that
@@ -64,7 +66,7 @@ func (d *Document) Map(where string, n *yaml.Node, form string, names []string, 
 		case dup:
 			d.At(k, "%s is given twice (first in line %d)", k.Value, first)
 		case !slices.Contains(names, k.Value):
-			if near := nearest(k.Value, names); near != "" {
+			if near := nearest.Name(k.Value, names); near != "" {
 				d.At(k, "unknown key %q (did you mean %q?)", k.Value, near)
 			} else {
 				d.At(k, "unknown key %q: known are %s", k.Value, strings.Join(names, ", "))

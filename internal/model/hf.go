@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"ckptplan/internal/nearest"
 )
 
 // LoadHF reads a Hugging Face config.json as it is: missing keys take the defaults of that model class, old names of
@@ -114,7 +116,7 @@ func (c *hfConfig) class() *class {
 // notModelled is the one sentence that refuses a class.
 func notModelled(key, got string, known []string) string {
 	text := fmt.Sprintf("%s %q is not modelled: modelled are %s", key, got, strings.Join(known, ", "))
-	if n := nearest(got, known); n != "" {
+	if n := nearest.Name(got, known); n != "" {
 		text += fmt.Sprintf(" (nearest: %q)", n)
 	}
 	return text

@@ -1,6 +1,10 @@
 package model
 
-import "strings"
+import (
+	"strings"
+
+	"ckptplan/internal/nearest"
+)
 
 // class is a model class of Hugging Face transformers 5.12: the defaults of its configuration class, the keys of its
 // config.json, and the settings that are modelled with one value only. The same row serves YAML specs of that arch.
@@ -32,7 +36,7 @@ func (c *class) modelType() string { return strings.ReplaceAll(c.arch, "-", "_")
 
 // classOf finds a class by arch or model_type; hyphens and underscores do not matter.
 func classOf(name string) *class {
-	name = fold(name)
+	name = nearest.Fold(name)
 	for i := range classes {
 		if classes[i].arch == name {
 			return &classes[i]

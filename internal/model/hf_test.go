@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ckptplan/internal/nearest"
 )
 
 // Every config that was measured loads, with the sizes that its own keys say.
@@ -44,7 +46,7 @@ func TestLoadHFGroundTruth(t *testing.T) {
 			if v, ok := raw["vocab_size"].(float64); ok && int(v) != s.Vocab && s.Image == nil {
 				t.Errorf("vocab %d, not %v", s.Vocab, v)
 			}
-			if fold(raw["model_type"].(string)) != s.Arch {
+			if nearest.Fold(raw["model_type"].(string)) != s.Arch {
 				t.Errorf("arch %s of model_type %v", s.Arch, raw["model_type"])
 			}
 			if v, ok := raw["tie_word_embeddings"].(bool); ok && s.Image == nil && s.Arch != "t5" && v != s.Tied {

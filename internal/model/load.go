@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	"ckptplan/internal/nearest"
 )
 
 // maxSource is the longest document that is read: a spec is a page, a config.json some kilobytes.
@@ -193,10 +195,10 @@ func (r *reader) unknown(in string, k, v *yaml.Node, names []string) {
 	}
 	alias := aliases[strings.ReplaceAll(strings.ToLower(k.Value), "-", "_")]
 	if alias == "" || (in != "" && !slices.Contains(names, alias)) {
-		alias = nearest(k.Value, names)
+		alias = nearest.Name(k.Value, names)
 	}
 	if alias == "" && in == "" {
-		alias = aliases[nearest(k.Value, aliasNames())]
+		alias = aliases[nearest.Name(k.Value, aliasNames())]
 	}
 	if alias == "" {
 		r.at(k, "unknown key %q: known are %s", full, strings.Join(names, ", "))

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ckptplan/internal/nearest"
 )
 
 // linears are the module names of the nn.Linear and Conv1D layers inside each class's blocks, which are what peft can
@@ -62,7 +64,7 @@ func defaultTargets(arch string) []string {
 
 // expandTargets replaces all-linear by the names of the arch's layers.
 func expandTargets(s *Spec, targets []string) []string {
-	if len(targets) == 1 && fold(targets[0]) == "all-linear" {
+	if len(targets) == 1 && nearest.Fold(targets[0]) == "all-linear" {
 		return slices.Clone(linearNames(s))
 	}
 	return targets
@@ -138,7 +140,7 @@ func (l *LoRA) set(name, v, form string, keys []string) error {
 		}
 	default:
 		text := fmt.Sprintf("lora: unknown key %q", name)
-		if n := nearest(name, keys); n != "" {
+		if n := nearest.Name(name, keys); n != "" {
 			text += fmt.Sprintf(" (did you mean %q?)", n)
 		}
 		return fmt.Errorf("%s; the form is %s", text, form)

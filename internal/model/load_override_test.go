@@ -105,14 +105,3 @@ func TestParseLoRA(t *testing.T) {
 		}
 	}
 }
-
-// An edit distance counts insertions, deletions, replacements and swaps of neighbours.
-func TestNearest(t *testing.T) {
-	for word, want := range map[string]string{
-		"ad": "", "adam": "adamw", "AdamW": "adamw", "adamw_fused": "adamw-fused", "sdg": "sgd", "lion": "", "": "",
-	} {
-		if got := nearest(word, optimizers); got != want {
-			t.Errorf("%q: %q, want %q", word, got, want)
-		}
-	}
-}

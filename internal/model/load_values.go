@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"ckptplan/internal/nearest"
 )
 
 // value reads one value of the field's type.
@@ -170,12 +172,12 @@ var synonyms = map[string]map[string]string{
 
 // choose is the accepted word that text spells (case, hyphens and underscores do not matter), or what to say.
 func choose(f *field, text string) (word, problem string) {
-	w := fold(text)
+	w := nearest.Fold(text)
 	if s, ok := synonyms[f.key][w]; ok {
 		return s, ""
 	}
 	for _, e := range f.enum {
-		if w == fold(e) {
+		if w == nearest.Fold(e) {
 			return e, ""
 		}
 	}
@@ -191,7 +193,7 @@ func choose(f *field, text string) (word, problem string) {
 		return "", notModelled("arch", text, f.enum)
 	}
 	problem = fmt.Sprintf("%s: %q is not one of %s", f.key, text, known)
-	if n := nearest(text, f.enum); n != "" {
+	if n := nearest.Name(text, f.enum); n != "" {
 		problem += fmt.Sprintf(" (did you mean %q?)", n)
 	}
 	return "", problem

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"ckptplan/configs"
+
+	"ckptplan/internal/nearest"
 )
 
 // Preset is a model that is part of the binary: a document of configs/models.
@@ -51,7 +53,7 @@ func Presets() []Preset {
 func LoadPreset(name string) (*Spec, error) {
 	known, ok := PresetName(name)
 	if !ok {
-		return nil, &UnknownPresetError{Name: name, Nearest: nearest(presetKey(name), presetNames())}
+		return nil, &UnknownPresetError{Name: name, Nearest: nearest.Name(presetKey(name), presetNames())}
 	}
 	file := "models/" + known + ".yaml"
 	src, err := configs.Models.ReadFile(file)
@@ -129,7 +131,7 @@ func presetKey(name string) string {
 	if org, model, ok := strings.Cut(name, "/"); ok && org != "." && org != ".." && org != "" && !strings.Contains(model, "/") {
 		name = model
 	}
-	return fold(name)
+	return nearest.Fold(name)
 }
 
 // presetNames are the names of the embedded documents, sorted.
@@ -167,7 +169,7 @@ func LoadAny(arg string, readFile func(string) ([]byte, error)) (*Spec, error) {
 	case err != nil && preset:
 		return LoadPreset(known)
 	case err != nil:
-		return nil, &UnknownPresetError{Name: arg, Nearest: nearest(presetKey(arg), presetNames()), Err: err}
+		return nil, &UnknownPresetError{Name: arg, Nearest: nearest.Name(presetKey(arg), presetNames()), Err: err}
 	case looksLikeConfig(file, src):
 		return LoadHF(file, src)
 	}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"ckptplan/internal/nearest"
 )
 
 // maxLayers bounds what a spec may ask for; the deepest published transformers have 1000 layers.
@@ -163,7 +165,7 @@ func (s *Spec) trainProblems() (ps []problem) {
 			add("train.lora.targets", "train.lora.targets has %s twice", t)
 		case !slices.Contains(known, t):
 			text := fmt.Sprintf("train.lora.targets: %q is no linear layer of %s; known are %s, all-linear", t, s.Arch, strings.Join(known, ", "))
-			if n := nearest(t, known); n != "" {
+			if n := nearest.Name(t, known); n != "" {
 				text += fmt.Sprintf(" (did you mean %q?)", n)
 			}
 			add("train.lora.targets", "%s", text)

@@ -242,6 +242,9 @@ func (s *Study) cpuNotes() []string {
 	if s.Spec.Attention == "sdpa" || s.Spec.Attention == "flash2" {
 		ops = append(ops, "attention")
 	}
+	if _, amp := s.Spec.Precision.Autocast(); amp {
+		ops = append(ops, "autocast (norms, powers and softmax stay in 16 bits)")
+	}
 	if len(ops) == 0 {
 		return nil
 	}

@@ -181,7 +181,7 @@ func (v *Verification) levels() (Table, bool) {
 func (v *Verification) times() Table {
 	m := v.Measured.Time
 	t := Table{
-		Title:   fmt.Sprintf("time (mean of %d steps, ± its 95 %% interval)", m.Steps),
+		Title:   timesTitle(m.Steps),
 		Columns: []Column{{Name: ""}, {Name: "predicted for " + v.GPU.Name}, {Name: "measured"}, {Name: "±"}},
 	}
 	step, rate := v.predictedStep(&v.Predicted)
@@ -207,6 +207,13 @@ func (v *Verification) times() Table {
 		}
 	}
 	return t
+}
+
+func timesTitle(steps int) string {
+	if steps == 1 {
+		return "time (of one step)"
+	}
+	return fmt.Sprintf("time (mean of %d steps, ± its 95 %% interval)", steps)
 }
 
 // predictedStep is the time and the rate of a predicted step, or nil where the device is no card.

@@ -18,6 +18,14 @@ def adapt(model, spec, device):
             if name in lora["targets"] and isinstance(child, nn.Linear):
                 setattr(module, name, Adapted(child, lora, dtype, device))
     if (spec.get("checkpoint") or "none") != "none":  # peft's enable_input_require_grads goes with checkpointing
+        input_gradients(model)
+
+
+def input_gradients(model):
+    """An encoder and a decoder have embeddings of their own, which transformers 5 finds."""
+    if hasattr(model, "enable_input_require_grads"):
+        model.enable_input_require_grads()
+    else:
         model.get_input_embeddings().register_forward_hook(lambda _, __, out: out.requires_grad_(True))
 
 

@@ -43,9 +43,10 @@ class ProfilerMeter:
         self.events.sort(key=lambda e: e[0])
         self.marks.sort()
 
-    def time(self, step, steps):
+    def time(self, step, steps, count, enough_ns):
         times = []
-        for _ in range(steps):
+        while len(times) < steps and not (enough_ns and sum(times) >= enough_ns):
+            count.next("timed")
             began = time.perf_counter_ns()
             step.run(self)
             times.append(time.perf_counter_ns() - began)

@@ -44,8 +44,9 @@ class AllocatorMeter:
         self.peaks, self.device_peak = {}, 0
         step.run(self)
 
-    def time(self, step, steps):
-        """Device times between events, without synchronisation inside a step."""
+    def time(self, step, steps, count, enough_ns):
+        """Device times between events, without synchronisation inside a step, so that it is not known when it is enough."""
+        count.rest("timed")
         marks = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
         silent = Silent()
         torch.cuda.synchronize(self.device)

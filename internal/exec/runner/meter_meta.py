@@ -42,9 +42,6 @@ class StorageMeter:
         self.peaks = {}
         step.run(self)
 
-    def time(self, step, steps):
-        return []
-
     def peak(self, op):
         if self.phase and self.live > self.peaks.get(self.phase, (-1,))[0]:
             self.peaks[self.phase] = self.live, op

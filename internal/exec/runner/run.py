@@ -9,10 +9,20 @@ import signal
 import sys
 import traceback
 
+import stage
 from refusal import Refusal
 
 
+def one_thread():
+    """Sums are to be added in one order. Each BLAS reads its own variable when it is loaded; torch's setting does not
+    reach all of them."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+        os.environ[name] = "1"
+
+
 def measure(job):
+    one_thread()
+    stage.at("importing PyTorch")
     try:
         import torch
     except ImportError as e:

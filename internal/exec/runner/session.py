@@ -11,6 +11,7 @@ import lora
 import models
 import plans
 import precision
+import stage
 from checkpointing import Checkpointing
 from meters import meter_for
 from refusal import Refusal
@@ -33,6 +34,12 @@ class Session:
         self.job, self.spec, self.device = job, job["spec"], device
         self.values = device.type != "meta"
         self.witness = Witness()
+        self.checked = bool(self.values and job.get("values"))
+        # The step whose gradients are compared warms up too. On CUDA it is left out: it allocates the comparison's copies.
+        self.warmup = job["warmup"] - (self.checked and device.type == "cpu")
+        self.timed = job["steps"] if self.values else 0
+        self.steps = stage.Steps(self.checked + self.warmup + 1 + self.timed)  # the last ones may be left out
+        stage.at("building the model")
         seed(job["seed"])
         precision.exact_products()
         self.meter = meter_for(device, self.spec)
@@ -49,13 +56,15 @@ class Session:
 
     def run(self):
         job = self.job
-        values = self.check() if self.values and job.get("values") else {}
+        values = self.check() if self.checked else {}
         with self.meter:
-            for _ in range(job["warmup"]):
+            for _ in range(self.warmup):
+                self.steps.next("warm-up")
                 self.step.run(self.meter)
             self.how.all_cached_ops_ran()
+            self.steps.next("memory")
             self.meter.measure(self.step)
-            times = self.meter.time(self.step, job["steps"]) if self.values else []
+            times = self.meter.time(self.step, self.timed, self.steps, job.get("enough_ns")) if self.timed else []
         result = {
             "engine": "torch", "device": str(self.device), "environment": self.environment(), "plan_applied": job["nodes"],
             "model": {
@@ -69,6 +78,7 @@ class Session:
     def check(self):
         """A first step from the seed's own weights and batch: its loss and gradients, to set beside another run's."""
         seed(self.job["seed"] + 1)
+        self.steps.next("gradients")
         self.witness.start()
         try:
             loss = self.step.gradients()
@@ -76,7 +86,10 @@ class Session:
             raise plans.explain(e, self.witness)
         finally:
             self.witness.stop()
+        stage.at("checksums of the gradients")
         values = {"loss": float(loss), "gradients": gradients.checksums(self.model), "observations": self.witness.seen}
+        if self.device.type == "cpu":
+            self.step.update()
         self.model.zero_grad(set_to_none=True)
         return values
 

@@ -27,11 +27,14 @@ class TrainingStep:
                 del out
             del loss
         meter.enter("optimizer")
+        self.update()
+        meter.enter(None)
+
+    def update(self):
         if self.optimizer is not None:
             self.optimizer.step()
         for p in self.trained:
             p.grad = None
-        meter.enter(None)
 
     def gradients(self):
         """Leaves one micro-batch's gradients in the parameters; the loss."""

@@ -3,7 +3,6 @@ package model
 import (
 	"maps"
 	"slices"
-	"strings"
 )
 
 // aliases are the names that trainers and configs use for a key of the spec.
@@ -39,46 +38,3 @@ var aliases = map[string]string{
 
 // aliasNames are the names in aliases, in a fixed order.
 func aliasNames() []string { return slices.Sorted(maps.Keys(aliases)) }
-
-// nearest is the candidate that word most likely means, or "". Case, hyphens and underscores do not count; beyond
-// that, one edit in three letters.
-func nearest(word string, candidates []string) string {
-	w := fold(word)
-	best, bestCost := "", 1+len(w)/3
-	for _, c := range candidates {
-		if d := edits(w, fold(c)); d < bestCost {
-			best, bestCost = c, d
-		}
-	}
-	return best
-}
-
-// fold drops what does not distinguish two names: case, and the difference between hyphens and underscores.
-func fold(s string) string { return strings.ReplaceAll(strings.ToLower(s), "_", "-") }
-
-// edits is the Levenshtein distance, with a swap of neighbours as one edit. Words longer than any key are far.
-func edits(a, b string) int {
-	const far = 1 << 20
-	if len(a) > 64 || len(b) > 64 {
-		return far
-	}
-	prev2, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(prev[j]+1, row[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], prev2[j-2]+1)
-			}
-		}
-		prev2, prev, row = prev, row, prev2
-	}
-	return prev[len(b)]
-}
