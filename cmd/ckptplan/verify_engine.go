@@ -39,7 +39,7 @@ func (o *engineOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.device, "device", "", "`device` to run on: the number of a CUDA device, cpu or meta")
 	f.StringVar(&o.engine, "engine", "auto", "auto, host or torch")
 	f.StringVar(&o.python, "python", "python3", "the `interpreter` that has PyTorch")
-	f.Var(&o.steps, "steps", "`steps` to time (default 10 on a CUDA device, else 3, or fewer once they took 5 s)")
+	f.Var(&o.steps, "steps", "`steps` to time (default 10 on a CUDA device, else 3, or fewer once they took 2 s)")
 	f.Var(&o.warmup, "warmup", "`steps` before anything is measured (default 3 on a CUDA device, else 1)")
 	f.Int64Var(&o.seed, "seed", 0, "`seed` of weights, data and dropout")
 	f.DurationVar(&o.timeout, "timeout", time.Hour, "`time` after which a run is stopped, such as 90s or 10m")
@@ -79,7 +79,7 @@ func (o *engineOptions) ready(cmd *cobra.Command) error {
 		}
 	}
 	if o.device == "cpu" && !cmd.Flags().Changed("steps") {
-		o.enough = 5 * time.Second
+		o.enough = 2 * time.Second
 	}
 	if o.timeout <= 0 {
 		return usagef("--timeout must be more than 0")
