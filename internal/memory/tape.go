@@ -25,7 +25,7 @@ type tape struct {
 type eventKind uint8
 
 const (
-	evNode       eventKind = iota // op's node starts: its saved tensors are unpacked
+	evNode       eventKind = iota // op's node starts: its saved tensors are unpacked; like the next two, of ops that save something
 	evAlloc                       // gradient storage x comes to life
 	evFree                        // gradient storage x dies
 	evApplied                     // op's formula is done: recomputed tensors are let go
@@ -186,14 +186,19 @@ func (c *compiler) node(id model.OpID) {
 		return
 	}
 	c.op, c.out = id, op
-	c.event(event{kind: evNode, op: id})
+	saves := c.g.Saves(op)
+	if saves {
+		c.event(event{kind: evNode, op: id})
+	}
 	ins := c.g.Inputs(op)
 	c.got = 0
 	c.apply(op)
 	for k := range c.temps {
 		c.dropTemp(k)
 	}
-	c.event(event{kind: evApplied, op: id})
+	if saves {
+		c.event(event{kind: evApplied, op: id})
+	}
 	for k, t := range ins {
 		if c.got&(1<<k) != 0 {
 			c.made[k] = c.fit(c.made[k], &c.g.Tensors[t])
@@ -205,7 +210,9 @@ func (c *compiler) node(id model.OpID) {
 			c.drop(g)
 		}
 	}
-	c.event(event{kind: evReleased, op: id})
+	if saves {
+		c.event(event{kind: evReleased, op: id})
+	}
 	for k, t := range ins {
 		if c.got&(1<<k) != 0 {
 			c.deliver(t, c.made[k])

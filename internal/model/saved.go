@@ -14,6 +14,13 @@ func (g *Graph) Tensor(op *Op, s Slot) TensorID {
 	return None
 }
 
+// Saves is true if autograd keeps a tensor of the op.
+func (g *Graph) Saves(op *Op) bool {
+	any := false
+	g.Saved(op, func(TensorID, bool) { any = true })
+	return any
+}
+
 // Saved calls yield for every tensor that autograd keeps of the op for its backward, in the order it keeps them,
 // parameters included. It is empty for an op without a node.
 func (g *Graph) Saved(op *Op, yield func(t TensorID, output bool)) {
