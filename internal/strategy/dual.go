@@ -71,6 +71,7 @@ func (c *chain) worthwhile(all []*prices, upper int64) [][]int32 {
 	}
 	out := make([][]int32, len(c.out))
 	for i, edges := range c.out {
+		out[i] = make([]int32, 0, len(edges))
 		for k := range edges {
 			e := &edges[k]
 			if !slices.ContainsFunc(all, func(m *prices) bool {
@@ -159,6 +160,7 @@ type subgradient struct {
 	edges       []*edge
 	from        []int
 	back, front []float64 // slack of each row: used − room
+	path        []int
 }
 
 func (s *subgradient) fresh() *prices {
@@ -207,10 +209,11 @@ func (s *subgradient) lastRowPrice() float64 {
 // slack computes used − room of every row for the path of the last walk.
 func (s *subgradient) slack() {
 	n := len(s.c.out)
-	var path []int
+	s.path = s.path[:0]
 	for at := n; at > 0; at = s.from[at] {
-		path = append(path, at)
+		s.path = append(s.path, at)
 	}
+	path := s.path
 	var saved, savedFwd, held float64
 	for k := len(path) - 1; k >= 0; k-- {
 		held += float64(s.edges[path[k]].held)

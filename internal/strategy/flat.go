@@ -180,7 +180,7 @@ func deepen(p *Problem, c *chain, least *Solution, cap int64, run func([]*prices
 		return stop(err)
 	}
 	improve(found)
-	for step := max(1, dual.Bound/50000); ; step += step*2/3 + 1 {
+	for step := firstStep(dual.Bound, len(c.out)); ; step *= 2 {
 		upper := known
 		if dual.Bound < known-step {
 			upper = dual.Bound + step
@@ -208,6 +208,14 @@ func deepen(p *Problem, c *chain, least *Solution, cap int64, run func([]*prices
 		best.Closed = "dual-tight"
 	}
 	return best, nil
+}
+
+// firstStep is a guess of the distance between bound and optimum. The gap of a knapsack's relaxation falls with the square
+// of the number of its items, as a share of the optimum (Lueker, On the average difference between the solutions to linear
+// and integer knapsack problems, 1982); the factor is a choice: a guess too low costs a run, one too high labels.
+func firstStep(bound int64, items int) int64 {
+	const factor = 16
+	return max(1, min(bound/1000, bound/int64(items)*factor/int64(items)))
 }
 
 // Labels a block that the search for a first plan keeps, and the one for a last plan where exact search is too much.
@@ -247,8 +255,10 @@ func (s *search) path(l int32) []*edge {
 // run fills the labels of every position, last first. It returns ctx's error if ctx ended.
 func (s *search) run(ctx context.Context) error {
 	n := len(s.c.out)
-	s.at = make([][]label, n+1)
-	s.at[n] = []label{{}}
+	if s.at == nil {
+		s.at = make([][]label, n+1)
+		s.at[n] = []label{{}}
+	}
 	s.stats = Stats{}
 	s.edges, s.limits = s.c.worthwhile(s.prices, s.upper), s.limits[:0]
 	for _, m := range s.prices {
@@ -291,10 +301,10 @@ func (s *search) merge(ctx context.Context, i int) error {
 				return err
 			}
 		}
-		low := 0
+		low, p := 0, heads[0].p
 		for k := 1; k < len(heads); k++ {
-			if heads[k].p < heads[low].p || (heads[k].p == heads[low].p && heads[k].t < heads[low].t) {
-				low = k
+			if q := heads[k].p; q < p || (q == p && heads[k].t < heads[low].t) {
+				low, p = k, q
 			}
 		}
 		h := &heads[low]
@@ -317,7 +327,7 @@ func (s *search) merge(ctx context.Context, i int) error {
 		}
 	}
 	s.scratch = out
-	s.at[i] = slices.Clone(out)
+	s.at[i] = append(s.at[i][:0], out...)
 	return ctx.Err()
 }
 

@@ -1,6 +1,9 @@
 package strategy
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // edge is one step of the chain: an option of the block at a position, a segment that starts there, or an option of
 // the head. Positions 0…n are the block boundaries; the head leads from n to n+1.
@@ -39,6 +42,7 @@ func newChain(p *Problem) *chain {
 		after[i] = after[i+1] + p.Blocks[i].Grad
 	}
 	add := func(from, to, segment int, choices []Choice) {
+		c.out[from] = slices.Grow(c.out[from], len(choices))
 		for k, o := range choices {
 			held := p.Blocks[from].Waiting * o.Save
 			c.holds = c.holds || held != 0
