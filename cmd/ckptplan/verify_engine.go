@@ -87,6 +87,8 @@ func (o *engineOptions) ready(cmd *cobra.Command) error {
 	switch {
 	case o.engine == "host" && o.device != "cpu":
 		return usagef("the host engine runs on the CPU: --device cpu")
+	case o.engine == "host" && cmd.Flags().Changed("warmup"):
+		return usagef("--warmup is for PyTorch: the host engine's first step is like the others")
 	case o.limit != (limitFlag{}) && o.device == "meta":
 		return usagef("--limit is for devices with a memory, which meta is not")
 	case o.limit != (limitFlag{}) && o.device == "cpu" && o.engine == "torch":
