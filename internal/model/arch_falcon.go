@@ -3,7 +3,7 @@ package model
 import "strconv"
 
 // falcon is FalconForCausalLM: 7B (one key/value head, parallel), 40B (the new decoder architecture: groups of heads,
-// two norms in parallel) and RW (alibi, sequential). Its attention sublayer calls no attention function by name, so a
+// two norms in parallel; Falcon 2 has one) and RW (alibi, sequential). Its attention sublayer calls no attention function by name, so a
 // layer has no core to wrap. Source: transformers/models/falcon/modeling_falcon.py.
 func (b *Builder) falcon() {
 	s := b.spec
@@ -97,7 +97,7 @@ func (b *Builder) falconLayer(p string, x, pos, cos, sin, mask, alibi TensorID) 
 	first := b.next()
 	residual := x
 	var y, z TensorID
-	if s.NewDecoder {
+	if s.NewDecoder && !s.SharedNorm {
 		y = b.norm(x, p+"ln_attn", h)
 		z = b.norm(x, p+"ln_mlp", h)
 	} else {

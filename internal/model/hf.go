@@ -311,6 +311,18 @@ func (c *hfConfig) falcon(s *Spec) {
 		s.Positions = "alibi"
 		c.spec["positions"] = v
 	}
+	if v := c.get("num_ln_in_parallel_attn"); v != nil {
+		switch {
+		case sameScalar(v, "1") && s.NewDecoder:
+			s.SharedNorm = true
+			c.spec["shared_norm"] = v
+		case sameScalar(v, "1") || sameScalar(v, "2") && s.NewDecoder:
+		case s.NewDecoder:
+			c.at(v, "falcon with num_ln_in_parallel_attn: %s is not modelled: only 1 and 2 are", shown(v))
+		default:
+			c.at(v, "falcon with num_ln_in_parallel_attn: %s is not modelled: without new_decoder_architecture only 1 is", shown(v))
+		}
+	}
 	if s.NewDecoder {
 		s.KVHeads = s.Heads
 		if v := c.get("num_kv_heads"); v != nil {

@@ -323,8 +323,8 @@ var classes = []class{
 			{"attention_dropout", "dropout.attention"},
 			{"hidden_dropout", "dropout.residual"},
 		}),
-		only:   concat(fullRotary, []hfOnly{{"num_ln_in_parallel_attn", "2"}, {"apply_residual_connection_post_layernorm", "false"}}),
-		varies: []string{"kv_heads", "positions"},
+		only:   concat(fullRotary, []hfOnly{{"apply_residual_connection_post_layernorm", "false"}}),
+		varies: []string{"kv_heads", "positions", "shared_norm"},
 	},
 	{
 		arch: "bloom", heads: []string{"BloomForCausalLM"}, eager: true,

@@ -119,6 +119,7 @@ func TestLoadHFReads(t *testing.T) {
 		{"Falcon-40B", `{"model_type":"falcon","new_decoder_architecture":true,"num_attention_heads":128,"hidden_size":8192,"num_kv_heads":8}`, func(s *Spec) bool {
 			return s.NewDecoder && s.KVHeads == 8 && s.FFN == 32768
 		}},
+		{"Falcon 2", `{"model_type":"falcon","new_decoder_architecture":true,"num_ln_in_parallel_attn":1}`, func(s *Spec) bool { return s.SharedNorm }},
 		{"new decoder without num_kv_heads", `{"model_type":"falcon","new_decoder_architecture":true}`, func(s *Spec) bool { return s.KVHeads == 71 }},
 		{"Falcon-RW", `{"model_type":"falcon","alibi":true,"multi_query":false,"parallel_attn":false,"bias":true}`, func(s *Spec) bool {
 			return s.Positions == "alibi" && s.KVHeads == 71 && !s.ParallelResidual && s.Bias.QKV
@@ -169,7 +170,7 @@ func TestLoadHFRefuses(t *testing.T) {
 		{"quantized", `{"model_type": "llama", "quantization_config": {"bits": 4}}`, `1:48: quantization_config: quantized weights are not modelled: only fp32, bf16 and fp16 are`},
 		{"upcast", "{\"model_type\": \"gpt2\",\n \"reorder_and_upcast_attn\": true}", `2:29: gpt2 with reorder_and_upcast_attn: true is not modelled: only false is`},
 		{"decoder BERT", `{"model_type": "bert", "is_decoder": true}`, `1:38: bert with is_decoder: true is not modelled: only false is`},
-		{"Falcon's norms", `{"model_type": "falcon", "num_ln_in_parallel_attn": 1}`, `1:53: falcon with num_ln_in_parallel_attn: 1 is not modelled: only 2 is`},
+		{"Falcon's norms", `{"model_type": "falcon", "num_ln_in_parallel_attn": 2}`, `1:53: falcon with num_ln_in_parallel_attn: 2 is not modelled: without new_decoder_architecture only 1 is`},
 		{"Phi's norm", `{"model_type": "phi", "qk_layernorm": true}`, `1:39: phi with qk_layernorm: true is not modelled: only false is`},
 		{"layer drop", `{"model_type": "opt", "layerdrop": 0.1}`, `1:36: opt with layerdrop: 0.1 is not modelled: only 0 is`},
 		{"partial rotary Llama", `{"model_type": "llama", "partial_rotary_factor": 0.5}`, `1:50: llama with partial_rotary_factor: 0.5 is not modelled: only 1 is`},

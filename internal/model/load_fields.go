@@ -68,6 +68,7 @@ var fields = []field{
 	{key: "tied", ptr: func(s *Spec) any { return &s.Tied }},
 	{key: "parallel_residual", ptr: func(s *Spec) any { return &s.ParallelResidual }},
 	{key: "new_decoder", ptr: func(s *Spec) any { return &s.NewDecoder }},
+	{key: "shared_norm", ptr: func(s *Spec) any { return &s.SharedNorm }},
 	{key: "sliding_window", ptr: func(s *Spec) any { return &s.SlidingWindow }},
 	{key: "layer_types", ptr: func(s *Spec) any { return &s.LayerTypes }, enum: []string{"full_attention", "sliding_attention"}},
 	{key: "logit_softcap", ptr: func(s *Spec) any { return &s.LogitSoftcap }},

@@ -44,6 +44,7 @@ type Spec struct {
 	Tied             bool     `yaml:"tied" json:"tied" jsonschema:"description=Head shares the embedding's weight."`
 	ParallelResidual bool     `yaml:"parallel_residual" json:"parallel_residual" jsonschema:"description=Attention and MLP read the same layer input."`
 	NewDecoder       bool     `yaml:"new_decoder" json:"new_decoder" jsonschema:"description=Falcon's new decoder architecture: keys and values beside the queries of their group and a norm for each parallel branch."`
+	SharedNorm       bool     `yaml:"shared_norm,omitempty" json:"shared_norm,omitempty" jsonschema:"description=One norm for both branches of Falcon's new decoder architecture (Falcon 2)."`
 	SlidingWindow    int      `yaml:"sliding_window" json:"sliding_window" jsonschema:"minimum=0,description=Attention window in tokens of the layers that slide; 0 is none."`
 	LayerTypes       []string `yaml:"layer_types,omitempty" json:"layer_types,omitempty" jsonschema:"description=full_attention or sliding_attention for each layer (default: all slide if sliding_window is set)."`
 	LogitSoftcap     bool     `yaml:"logit_softcap" json:"logit_softcap" jsonschema:"description=Logits pass tanh(x/c)*c before the loss (Gemma 2)."`
