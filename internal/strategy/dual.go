@@ -196,7 +196,7 @@ func (s *subgradient) lastRowPrice() float64 {
 	for over(hi) && hi < 1e15 {
 		lo, hi = hi, hi*8
 	}
-	for range 50 {
+	for range 32 { // a price to nine digits
 		if mid := (lo + hi) / 2; over(mid) {
 			lo = mid
 		} else {
