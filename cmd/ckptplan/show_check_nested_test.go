@@ -87,6 +87,7 @@ func TestNestedCertificatesHold(t *testing.T) {
 		{"vit-large", "vit-large", func(s *model.Spec) { s.B = 512 }, 0},
 		{"bert-large amp", "bert-large", func(s *model.Spec) { s.Precision = model.AmpBF; s.Vocab, s.S, s.B = 1000, 512, 64 }, 0},
 		{"gemma-2 windows", "gemma-2-2b", func(s *model.Spec) { s.S, s.Vocab = 8192, 1000; s.Attention = "eager" }, 2},
+		{"falcon eager", "falcon-7b", func(s *model.Spec) { s.Attention, s.B, s.Vocab, s.Train.Optimizer = "eager", 4, 1000, "sgd" }, 0},
 	} {
 		shares := []float64{0, 0.1, 0.5, 1.2}
 		if testing.Short() {

@@ -98,6 +98,7 @@ func TestCertificatesHold(t *testing.T) {
 		{"llama-3-8b lora", "llama-3-8b", func(s *model.Spec) { s.Train.LoRA, s.Train.Finetune = lora, "lora" }},
 		{"gemma-2 windows", "gemma-2-2b", func(s *model.Spec) { s.S = 8192; s.Attention = "eager" }},
 		{"llama-3-70b", "llama-3-70b", nil},
+		{"weights that falcon's next layer holds", "falcon-7b", func(s *model.Spec) { s.Attention, s.B, s.Train.Optimizer = "eager", 4, "sgd" }},
 	} {
 		for _, share := range []float64{0.02, 0.4, 0.8} {
 			t.Run(fmt.Sprintf("%s %.0f%%", c.name, 100*share), func(t *testing.T) {

@@ -87,6 +87,9 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 			}
 		}
 		if k == 0 {
+			for _, b := range blocks {
+				c.slack = max(c.slack, b.Left)
+			}
 			c.outside(tl, blocks, first, behind)
 		}
 	}

@@ -1,11 +1,22 @@
 package memory
 
-import "ckptplan/internal/gpu"
+import (
+	"slices"
+
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/model"
+)
 
 // BlockProfile is one block's part of a training step with optimizer state (the last micro-batch, when there are
 // several): what is alive before and after it and the most in between, forward and backward.
+//
+// What a block leaves in a Python local until the next block has run, such as Falcon's attention weights, is the next
+// block's: it is not part of ForwardBefore and ForwardAfter, and ForwardPeak counts it whether it was saved or not.
+// Else a block's forward would depend on how the block before is treated.
 type BlockProfile struct {
-	ForwardBefore, ForwardAfter, ForwardPeak    int64
+	ForwardBefore, ForwardAfter, ForwardPeak int64
+	// Left is what the block leaves so: the most by which a ForwardPeak counts too much.
+	Left                                        int64
 	BackwardBefore, BackwardAfter, BackwardPeak int64
 	// Grad is the parameter gradients that appear in its backward and stay.
 	Grad int64
@@ -21,7 +32,7 @@ func Profile(s *Schedule, sheet *gpu.Sheet) (*Timeline, []BlockProfile, error) {
 	if sheet != nil {
 		m.cost = s.Program.costsOn(sheet)
 	}
-	m.prof = &profiler{blocks: make([]BlockProfile, len(m.g.Blocks))}
+	m.prof = &profiler{blocks: make([]BlockProfile, len(m.g.Blocks)), left: leftovers(m.g)}
 	tl := &Timeline{schedule: s}
 	if err := m.settled(tl); err != nil {
 		return nil, nil, err
@@ -37,6 +48,51 @@ type profiler struct {
 	kept   int64 // parameter gradients when it began
 	spent  Times // when it began
 	host   int64 // host bytes when it began
+	// left are the storages that each block leaves to the next one; lift is the part of them that was saved by the block
+	// before the one that runs.
+	left [][]model.StorageID
+	lift int64
+}
+
+// leftovers are, by block, the storages made in it that a local holds until some op of the next block, which does not
+// read them.
+func leftovers(g *model.Graph) [][]model.StorageID {
+	out := make([][]model.StorageID, len(g.Blocks))
+	for i := range g.Storages {
+		st := &g.Storages[i]
+		if st.Born < 0 || st.Drop >= model.DropAfterForward {
+			continue
+		}
+		b := g.Ops[st.Born].Block
+		if g.Ops[st.Drop].Block == b+1 && !reads(g, b+1, model.StorageID(i)) {
+			out[b] = append(out[b], model.StorageID(i))
+		}
+	}
+	return out
+}
+
+// reads is true if an op of the block takes a tensor on the storage.
+func reads(g *model.Graph, block int32, st model.StorageID) bool {
+	for i := g.Blocks[block].First; i < g.Blocks[block].End; i++ {
+		if slices.ContainsFunc(g.Inputs(&g.Ops[i]), func(t model.TensorID) bool { return g.Tensors[t].Storage == st }) {
+			return true
+		}
+	}
+	return false
+}
+
+// loose is how much of what a block leaves is not saved, and all of it.
+func (p *profiler) loose(m *machine, b int32) (loose, all int64) {
+	if b < 0 {
+		return 0, 0
+	}
+	for _, st := range p.left[b] {
+		all += m.g.Storages[st].Bytes
+		if m.refs[0][st] == 1 {
+			loose += m.g.Storages[st].Bytes
+		}
+	}
+	return loose, all
 }
 
 // reset starts a pass over the blocks.
@@ -48,14 +104,16 @@ func (p *profiler) forward(m *machine, b int32) {
 		return
 	}
 	p.closeForward(m)
-	p.at = b
-	p.blocks[b].ForwardBefore, p.blocks[b].ForwardPeak, p.blocks[b].Transfer = m.live, m.live, 0
+	loose, all := p.loose(m, p.at)
+	p.at, p.lift = b, all-loose
+	p.blocks[b].ForwardBefore, p.blocks[b].ForwardPeak, p.blocks[b].Transfer = m.live-loose, m.live+p.lift, 0
 	p.spent, p.host = m.time, m.host
 }
 
 func (p *profiler) closeForward(m *machine) {
 	if p.at >= 0 {
-		p.blocks[p.at].ForwardAfter = m.live
+		loose, all := p.loose(m, p.at)
+		p.blocks[p.at].ForwardAfter, p.blocks[p.at].Left = m.live-loose, all
 		p.blocks[p.at].Transfer = m.time.Transfer - p.spent.Transfer
 		p.blocks[p.at].Host = m.host - p.host
 		p.blocks[p.at].Forward = m.time.Forward - p.spent.Forward
@@ -87,7 +145,7 @@ func (p *profiler) peak(m *machine) {
 	switch {
 	case p.at < 0:
 	case m.phase == Forward:
-		p.blocks[p.at].ForwardPeak = max(p.blocks[p.at].ForwardPeak, m.live)
+		p.blocks[p.at].ForwardPeak = max(p.blocks[p.at].ForwardPeak, m.live+p.lift)
 	case m.phase == Backward:
 		p.blocks[p.at].BackwardPeak = max(p.blocks[p.at].BackwardPeak, m.live)
 	}
