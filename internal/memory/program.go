@@ -53,9 +53,7 @@ type saveEntry struct {
 
 // Compile prepares a graph.
 func Compile(g *model.Graph) *Program {
-	backward := make(chan *tape, 1)
-	go func() { backward <- compile(g) }()
-	p := &Program{Graph: g, ops: make([]opEntry, len(g.Ops)), saves: make([]saveEntry, 0, 3*len(g.Ops)), kernels: newKernels()}
+	p := &Program{Graph: g, tape: compile(g), ops: make([]opEntry, len(g.Ops)), saves: make([]saveEntry, 0, 3*len(g.Ops)), kernels: newKernels()}
 	for i := range g.Storages {
 		s := &g.Storages[i]
 		if s.Born == model.None {
@@ -102,6 +100,5 @@ func Compile(g *model.Graph) *Program {
 		})
 		e.saveEnd = int32(len(p.saves))
 	}
-	p.tape = <-backward
 	return p
 }

@@ -3,7 +3,6 @@ package strategy
 import (
 	"math"
 	"math/big"
-	"slices"
 )
 
 // Dual is a Lagrangian certificate: prices of memory on the rows of a problem, and the lower bound on time that they
@@ -61,27 +60,31 @@ func (m *prices) walk(c *chain, best []*edge, from []int) float64 {
 }
 
 // worthwhile lists for every position the edges that a plan of at most upper nanoseconds can take: those for which no
-// price proves that all plans over them are slower (reduced-cost fixing).
-func (c *chain) worthwhile(all []*prices, upper int64) [][]int32 {
+// price proves that all plans over them are slower (reduced-cost fixing). limits are, by prices, the most that the bound
+// of such a plan may be.
+func (c *chain) worthwhile(all []*prices, upper int64) (out [][]int32, limits []float64) {
 	room := float64(c.room)
 	for _, m := range all {
 		if m.suffix == nil {
 			m.fillSuffix(c)
 		}
+		limits = append(limits, m.ceiling(c, upper))
 	}
-	out := make([][]int32, len(c.out))
+	out = make([][]int32, len(c.out))
 	for i, edges := range c.out {
 		out[i] = make([]int32, 0, len(edges))
 		for k := range edges {
 			e := &edges[k]
-			if !slices.ContainsFunc(all, func(m *prices) bool {
-				return m.prefix[i]+m.cost(i, e, room)+m.suffix[e.to] > m.ceiling(c, upper)
-			}) {
+			slow := false
+			for j, m := range all {
+				slow = slow || m.prefix[i]+m.cost(i, e, room)+m.suffix[e.to] > limits[j]
+			}
+			if !slow {
 				out[i] = append(out[i], int32(k))
 			}
 		}
 	}
-	return out
+	return out, limits
 }
 
 // fillSuffix walks backward.

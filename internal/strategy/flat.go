@@ -260,10 +260,7 @@ func (s *search) run(ctx context.Context) error {
 		s.at[n] = []label{{}}
 	}
 	s.stats = Stats{}
-	s.edges, s.limits = s.c.worthwhile(s.prices, s.upper), s.limits[:0]
-	for _, m := range s.prices {
-		s.limits = append(s.limits, m.ceiling(s.c, s.upper))
-	}
+	s.edges, s.limits = s.c.worthwhile(s.prices, s.upper)
 	for i := n - 1; i >= 0; i-- {
 		if err := s.merge(ctx, i); err != nil {
 			return err

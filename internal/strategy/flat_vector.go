@@ -121,11 +121,8 @@ func (s *vectorSearch) run(ctx context.Context) error {
 	s.at = make([][]vector, n+1)
 	s.at[n] = []vector{{}}
 	s.stats = Stats{}
-	s.limits = s.limits[:0]
-	for _, m := range s.prices {
-		s.limits = append(s.limits, m.ceiling(s.c, s.upper))
-	}
-	edges := s.c.worthwhile(s.prices, s.upper)
+	edges, limits := s.c.worthwhile(s.prices, s.upper)
+	s.limits = limits
 	for i := n - 1; i >= 0; i-- {
 		kept, err := s.merge(ctx, i, edges[i])
 		if err != nil {

@@ -22,21 +22,11 @@ func BenchmarkMenu405B(b *testing.B) {
 // BenchmarkFlat405B solves its 126 identical layers with the menu at hand, the mean over 19 budgets.
 func BenchmarkFlat405B(b *testing.B) {
 	p, sheet := llama405B(b)
-	pr, err := price(p, sheet)
-	if err != nil {
-		b.Fatal(err)
-	}
-	pr.prune(nil)
-	prob := pr.problem(p.Graph)
-	low, err := MinMemory(context.Background(), prob)
-	if err != nil {
-		b.Fatal(err)
-	}
-	top := pr.keep.Peak.Bytes
-	b.ReportMetric(float64(len(pr.options)), "options")
+	prob, low, top, options := atHand(b, p, sheet)
+	b.ReportMetric(float64(options), "options")
 	n := 0
 	for b.Loop() {
-		prob.Budget = low.Peak + (top-low.Peak)*int64(1+n%19)/20
+		prob.Budget = low + (top-low)*int64(1+n%19)/20
 		n++
 		if _, err := SolveFlat(context.Background(), prob); err != nil {
 			b.Fatal(err)
@@ -52,21 +42,11 @@ func BenchmarkFlatAutocast(b *testing.B) {
 		b.Fatal(err)
 	}
 	p := program(b, "gpt2-xl", func(s *model.Spec) { s.B, s.S, s.Precision = 8, 512, "amp-bf16" })
-	pr, err := price(p, sheet)
-	if err != nil {
-		b.Fatal(err)
-	}
-	pr.prune(nil)
-	prob := pr.problem(p.Graph)
-	low, err := MinMemory(context.Background(), prob)
-	if err != nil {
-		b.Fatal(err)
-	}
-	top := pr.keep.Peak.Bytes
+	prob, low, top, _ := atHand(b, p, sheet)
 	n := 0
 	var open, extra int64
 	for b.Loop() {
-		prob.Budget = low.Peak + (top-low.Peak)*int64(1+n%9)/10
+		prob.Budget = low + (top-low)*int64(1+n%9)/10
 		n++
 		s, err := SolveFlat(context.Background(), prob)
 		if err != nil {
@@ -75,6 +55,22 @@ func BenchmarkFlatAutocast(b *testing.B) {
 		open, extra = open+s.Time-s.Bound, extra+s.Time
 	}
 	b.ReportMetric(100*float64(open)/float64(extra), "%open")
+}
+
+// atHand prices a program's menu and gives the problem with the least and the greatest peak that budgets lie between.
+func atHand(b *testing.B, p *memory.Program, sheet *gpu.Sheet) (prob *Problem, low, top int64, options int) {
+	b.Helper()
+	pr, err := price(p, sheet)
+	if err != nil {
+		b.Fatal(err)
+	}
+	pr.prune(nil)
+	prob = pr.problem(p.Graph)
+	least, err := MinMemory(context.Background(), prob)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return prob, least.Peak, pr.keep.Peak.Bytes, len(pr.options)
 }
 
 func llama405B(b *testing.B) (p *memory.Program, sheet *gpu.Sheet) {
