@@ -1,6 +1,9 @@
 package memory
 
-import "ckptplan/internal/model"
+import (
+	"ckptplan/internal/hugepage"
+	"ckptplan/internal/model"
+)
 
 // Program is a graph made ready to be walked (by one goroutine at a time): for every op what it allocates, what autograd keeps of it and which
 // locals are let go after it, and the tape of its backward. It does not depend on a plan.
@@ -53,7 +56,10 @@ type saveEntry struct {
 
 // Compile prepares a graph.
 func Compile(g *model.Graph) *Program {
-	p := &Program{Graph: g, tape: compile(g), ops: make([]opEntry, len(g.Ops)), saves: make([]saveEntry, 0, 3*len(g.Ops)), kernels: newKernels()}
+	p := &Program{
+		Graph: g, tape: compile(g), kernels: newKernels(),
+		ops: hugepage.Make[opEntry](len(g.Ops))[:len(g.Ops)], saves: hugepage.Make[saveEntry](3 * len(g.Ops)),
+	}
 	for i := range g.Storages {
 		s := &g.Storages[i]
 		if s.Born == model.None {

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"ckptplan/internal/hugepage"
 	"ckptplan/internal/model"
 )
 
@@ -83,7 +84,7 @@ type compiler struct {
 // compile derives the tape of a graph.
 func compile(g *model.Graph) *tape {
 	c := &compiler{
-		g: g, t: &tape{events: make([]event, 0, 6*len(g.Ops)), grads: make([]gradient, 0, 2*len(g.Ops)), kernels: newKernels()},
+		g: g, t: &tape{events: hugepage.Make[event](6 * len(g.Ops)), grads: hugepage.Make[gradient](2 * len(g.Ops)), kernels: newKernels()},
 		pending: make([]*grad, len(g.Tensors)), uses: make([]int32, len(g.Tensors)),
 	}
 	c.countLeafUses()

@@ -1,5 +1,7 @@
 package model
 
+import "ckptplan/internal/hugepage"
+
 // Builder writes a graph op by op, as the model's Python code would run it.
 //
 // Lifetimes of Python locals follow one rule: a tensor is let go after the last op that reads it, unless Live says
@@ -26,7 +28,8 @@ func newBuilder(s *Spec) *Builder {
 	b := &Builder{
 		g: &Graph{
 			Spec: s, Chain: true, Loss: None,
-			Tensors: make([]Tensor, 0, n*3/2), Storages: make([]Storage, 0, n), Ops: make([]Op, 0, n), args: make([]TensorID, 0, 4*n),
+			Tensors: hugepage.Make[Tensor](n * 3 / 2), Storages: hugepage.Make[Storage](n),
+			Ops: hugepage.Make[Op](n), args: hugepage.Make[TensorID](4 * n),
 		},
 		spec: s, dtype: s.Precision.Weights(), low: low, amp: amp, casts: map[TensorID]TensorID{}, weights: None,
 	}

@@ -3,15 +3,14 @@ package report
 import (
 	"bytes"
 	"fmt"
-	"image/color"
 	"math"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
+	"github.com/go-analyze/charts/chartdraw"
+	"github.com/go-analyze/charts/chartdraw/drawing"
 
 	"ckptplan/internal/unit"
 )
@@ -19,82 +18,103 @@ import (
 // PlotFormats are the endings of files that a plot can be written to.
 var PlotFormats = []string{".svg", ".png"}
 
+// Colours of the frontier, of the named strategies and of the budget.
+var frontierColor, namedColor, budgetColor = drawing.ColorFromHex("1f77b4"), drawing.ColorFromHex("d62728"), drawing.ColorFromHex("333333")
+
 // Plot draws the frontier as SVG or PNG, by the file's ending: peaks in GiB against extra compute, the named strategies
 // and the budget on it.
 func (f *Frontier) Plot(file string) ([]byte, error) {
-	p := plot.New()
-	p.Title.Text = fmt.Sprintf("%s, micro batch %d, sequence length %d, %s", f.Model.Name, f.Model.Batch, f.Model.Seq, f.GPU.Name)
-	p.X.Label.Text, p.Y.Label.Text = "peak (GiB of tensors)", "extra compute (% of the step)"
-	p.Legend.Top = true
-	p.Add(plotter.NewGrid())
-	line, err := plotter.NewLine(f.steps())
-	if err != nil {
-		return nil, err
-	}
-	line.Color, line.Width = color.RGBA{R: 0x1f, G: 0x77, B: 0xb4, A: 0xff}, vg.Points(1.5)
-	p.Add(line)
-	p.Legend.Add("fastest flat plan", line)
-	var marks plotter.XYs
-	for _, n := range f.Named {
-		marks = append(marks, plotter.XY{X: gib(n.PeakBytes), Y: 100 * n.RecomputeOverhead})
-	}
-	points, err := plotter.NewScatter(marks)
-	if err != nil {
-		return nil, err
-	}
-	points.GlyphStyle = draw.GlyphStyle{Color: color.RGBA{R: 0xd6, G: 0x27, B: 0x28, A: 0xff}, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}
-	p.Add(points)
-	p.X.Min, p.Y.Min = min(p.X.Min, gib(f.Points[0].PeakBytes)), 0
-	labels, err := plotter.NewLabels(f.labels(marks, p.X.Max-p.X.Min, p.Y.Max))
-	if err != nil {
-		return nil, err
-	}
-	p.Add(labels)
-	p.Legend.Add("named strategy", points)
+	stair, marks := f.stair(), f.marks()
+	x, y := append(marks.XValues, stair.XValues...), append(marks.YValues, stair.YValues...)
+	series := []chartdraw.Series{stair, marks}
 	if f.TensorBudget > 0 {
-		x := gib(f.TensorBudget)
-		budget, err := plotter.NewLine(plotter.XYs{{X: x, Y: 0}, {X: x, Y: p.Y.Max}})
-		if err != nil {
-			return nil, err
-		}
-		budget.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
-		p.Add(budget)
-		p.Legend.Add("budget for tensors", budget)
+		b := gib(f.TensorBudget)
+		x = append(x, b)
+		series = append(series, chartdraw.ContinuousSeries{
+			Name: "budget for tensors", XValues: []float64{b, b}, YValues: []float64{0, slices.Max(y)}, YAxis: leftAxis,
+			Style: chartdraw.Style{StrokeColor: budgetColor, StrokeWidth: 1, StrokeDashArray: []float64{5, 4}},
+		})
 	}
-	p.X.Max += (p.X.Max - p.X.Min) / 5 // room for the labels on the right
-	canvas, err := p.WriterTo(16*vg.Centimeter, 10*vg.Centimeter, strings.TrimPrefix(strings.ToLower(filepath.Ext(file)), "."))
-	if err != nil {
-		return nil, err
+	left, right, top := slices.Min(x), slices.Max(x), slices.Max(y)
+	series = append(series, f.labels(marks, right-left, top))
+	grid := chartdraw.Style{StrokeColor: chartdraw.ColorLightGray, StrokeWidth: 0.5}
+	c := chartdraw.Chart{
+		Title:      fmt.Sprintf("%s, micro batch %d, sequence length %d, %s", f.Model.Name, f.Model.Batch, f.Model.Seq, f.GPU.Name),
+		TitleStyle: chartdraw.Style{FontStyle: chartdraw.FontStyle{FontSize: 12}},
+		Width:      960, Height: 600,
+		Background: chartdraw.Style{Padding: chartdraw.NewBox(80, 20, 20, 20)},
+		XAxis:      chartdraw.XAxis{Name: "peak (GiB of tensors)", Ticks: roundTicks(left, right), GridMajorStyle: grid},
+		YAxis:      chartdraw.YAxis{Style: chartdraw.Hidden(), Range: &chartdraw.ContinuousRange{Max: 1}}, // nothing is drawn on it
+		YAxisSecondary: chartdraw.YAxis{
+			Name: "extra compute (% of the step)", Ticks: roundTicks(0, top), GridMajorStyle: grid,
+		},
+		Series: series,
+	}
+	c.Elements = []chartdraw.Renderable{chartdraw.LegendThin(&c)}
+	format := chartdraw.SVG
+	if strings.EqualFold(filepath.Ext(file), ".png") {
+		format = chartdraw.PNG
 	}
 	var b bytes.Buffer
-	_, err = canvas.WriteTo(&b)
+	err := c.Render(format, &b)
 	return b.Bytes(), err
 }
 
+// leftAxis is where the library draws its second vertical axis; the first is at the right.
+const leftAxis = chartdraw.YAxisSecondary
+
+// roundTicks are about eight round values, the first at most low and the last at least high.
+func roundTicks(low, high float64) []chartdraw.Tick {
+	step := math.Pow(10, math.Floor(math.Log10(max(high-low, 1e-3)/8)))
+	for _, times := range []float64{2, 2.5, 2} { // 1, 2, 5 and 10 times a power of ten
+		if (high-low)/step > 8 {
+			step *= times
+		}
+	}
+	var ticks []chartdraw.Tick
+	for i := math.Floor(low / step); len(ticks) < 2 || ticks[len(ticks)-1].Value < high; i++ {
+		ticks = append(ticks, chartdraw.Tick{Value: i * step, Label: strconv.FormatFloat(i*step, 'g', 4, 64)})
+	}
+	return ticks
+}
+
+// marks are the points of the named strategies.
+func (f *Frontier) marks() chartdraw.ContinuousSeries {
+	s := chartdraw.ContinuousSeries{YAxis: leftAxis, Style: chartdraw.Style{DotColor: namedColor, DotWidth: 3.5, StrokeWidth: chartdraw.Disabled}}
+	for _, n := range f.Named {
+		s.XValues, s.YValues = append(s.XValues, gib(n.PeakBytes)), append(s.YValues, 100*n.RecomputeOverhead)
+	}
+	return s
+}
+
 // labels name the strategies at their marks, moved up from labels that they would cover. width and height are the plot's.
-func (f *Frontier) labels(marks plotter.XYs, width, height float64) plotter.XYLabels {
-	var l plotter.XYLabels
-	for i, at := range marks {
-		for _, other := range l.XYs {
-			if math.Abs(at.X-other.X) < width/8 && math.Abs(at.Y-other.Y) < height/24 {
-				at.Y = other.Y + height/24
+func (f *Frontier) labels(marks chartdraw.ContinuousSeries, width, height float64) chartdraw.AnnotationSeries {
+	l := chartdraw.AnnotationSeries{YAxis: leftAxis, Style: chartdraw.Style{FontStyle: chartdraw.FontStyle{FontSize: 8}, StrokeColor: namedColor, Padding: chartdraw.NewBox(2, 2, 2, 2)}}
+	for i, n := range f.Named {
+		x, y := marks.XValues[i], marks.YValues[i]
+		for _, other := range l.Annotations {
+			if math.Abs(x-other.XValue) < width/8 && math.Abs(y-other.YValue) < height/24 {
+				y = other.YValue + height/24
 			}
 		}
-		l.XYs, l.Labels = append(l.XYs, at), append(l.Labels, "  "+f.Named[i].Strategy)
+		l.Annotations = append(l.Annotations, chartdraw.Value2{XValue: x, YValue: y, Label: n.Strategy})
 	}
 	return l
 }
 
-// steps is the frontier as a falling stair: a peak buys the time of the last point below it.
-func (f *Frontier) steps() plotter.XYs {
-	var xy plotter.XYs
+// stair is the frontier as a falling stair: a peak buys the time of the last point below it.
+func (f *Frontier) stair() chartdraw.ContinuousSeries {
+	s := chartdraw.ContinuousSeries{Name: "fastest flat plan", YAxis: leftAxis, Style: chartdraw.Style{StrokeColor: frontierColor, StrokeWidth: 2}}
+	at := func(x unit.Bytes, y float64) {
+		s.XValues, s.YValues = append(s.XValues, gib(x)), append(s.YValues, 100*y)
+	}
 	for i, p := range f.Points {
 		if i > 0 {
-			xy = append(xy, plotter.XY{X: gib(p.PeakBytes), Y: 100 * f.Points[i-1].RecomputeOverhead})
+			at(p.PeakBytes, f.Points[i-1].RecomputeOverhead)
 		}
-		xy = append(xy, plotter.XY{X: gib(p.PeakBytes), Y: 100 * p.RecomputeOverhead})
+		at(p.PeakBytes, p.RecomputeOverhead)
 	}
-	return xy
+	return s
 }
 
 func gib(b unit.Bytes) float64 { return float64(b) / float64(unit.GiB) }

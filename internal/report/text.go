@@ -106,7 +106,7 @@ func (t *Table) aligned() ([]string, error) {
 		tablewriter.WithTrimSpace(tw.Off),
 		tablewriter.WithHeaderAlignmentConfig(tw.CellAlignment{PerColumn: align}),
 		tablewriter.WithRowAlignmentConfig(tw.CellAlignment{PerColumn: align}),
-		tablewriter.WithPadding(tw.Padding{Left: "", Right: "  ", Overwrite: true}),
+		tablewriter.WithPadding(tw.Padding{Left: " ", Right: " ", Overwrite: true}),
 	)
 	table.Header(head)
 	if err := table.Bulk(rows); err != nil {
@@ -117,7 +117,7 @@ func (t *Table) aligned() ([]string, error) {
 	}
 	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
+		lines[i] = strings.TrimRight(lines[i][1:], " ")
 	}
 	return lines, nil
 }
