@@ -18,8 +18,10 @@ const (
 
 // ReserveItem is memory that is needed beside the tensors.
 type ReserveItem struct {
-	Name   string
-	Bytes  unit.Bytes
+	Name  string
+	Bytes unit.Bytes
+	// Least is what it takes on the leanest system that is known: below that a step cannot fit.
+	Least  unit.Bytes
 	Level  Level
 	Reason string
 	Source string
@@ -35,8 +37,9 @@ const (
 	// handles: the forward thread and autograd's thread hold one handle each.
 	handles = 2
 	// context is the CUDA context with the kernels of PyTorch, cuBLAS and an attention kernel loaded: 0.4 to 0.7 GiB.
-	// The upper end, since a budget that turns out too small costs the run.
-	context = 7 * unit.GiB / 10
+	// The upper end is set aside, since a budget that turns out too small costs the run.
+	context      = 7 * unit.GiB / 10
+	leastContext = 4 * unit.GiB / 10
 	// roundingPercent is what the caching allocator holds above the tensors when the card is nearly full. In 19 runs on
 	// B200 with both numbers published, reserved is 0.1 to 11.4 % above allocated, 4.0 % in the median; out-of-memory
 	// reports of full cards say 2.4 to 11.7 %. Six per cent is above 14 of the 19. A nearly full card is the case that
@@ -57,11 +60,11 @@ func (s *Sheet) Reserve(tensorBytes unit.Bytes) []ReserveItem {
 	}
 	return []ReserveItem{
 		{
-			Name: "cuBLAS workspaces", Bytes: handles * workspace, Level: LevelAllocated, Reason: why,
+			Name: "cuBLAS workspaces", Bytes: handles * workspace, Least: handles * workspace, Level: LevelAllocated, Reason: why,
 			Source: "PyTorch, CUDABlas workspace defaults; 8,519,680 B seen on an A10G in pytorch issue 95668",
 		},
 		{
-			Name: "cublasLt workspaces", Bytes: handles * ltWorkspace, Level: LevelAllocated,
+			Name: "cublasLt workspaces", Bytes: handles * ltWorkspace, Least: handles * ltWorkspace, Level: LevelAllocated,
 			Reason: "1 MiB for each of two handles; shared with cuBLAS in PyTorch releases since 2026",
 			Source: "PyTorch, CUBLASLT_WORKSPACE_SIZE default",
 		},
@@ -71,7 +74,7 @@ func (s *Sheet) Reserve(tensorBytes unit.Bytes) []ReserveItem {
 			Source: "reserved and allocated of 19 runs on B200 published by SimuMax (median 4.0 %, most 11.4 %); out-of-memory reports of full cards (2.4 to 11.7 %)",
 		},
 		{
-			Name: "CUDA context", Bytes: context, Level: LevelDevice,
+			Name: "CUDA context", Bytes: context, Least: leastContext, Level: LevelDevice,
 			Reason: "driver, loaded kernels and library handles of one process: 0.4 to 0.7 GiB; the upper end",
 			Source: "pytorch issues 86509 and 109888; 426 MiB on an RTX 6000 Ada before kernels load",
 		},
@@ -83,6 +86,15 @@ func Total(items []ReserveItem) unit.Bytes {
 	var sum unit.Bytes
 	for _, it := range items {
 		sum += it.Bytes
+	}
+	return sum
+}
+
+// Least is the sum of what the items take at the least.
+func Least(items []ReserveItem) unit.Bytes {
+	var sum unit.Bytes
+	for _, it := range items {
+		sum += it.Least
 	}
 	return sum
 }

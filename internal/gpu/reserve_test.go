@@ -33,6 +33,9 @@ func TestReserve(t *testing.T) {
 					t.Errorf("%s: %d bytes (%s; %s), want %d", it.Name, it.Bytes, it.Reason, it.Source, want[i])
 				}
 			}
+			if got := Least(items); got != tc.workspace+2_097_152+429_496_729 { // a context of 0.4 GiB, no rounding
+				t.Errorf("least %d", got)
+			}
 			if got := Total(items); got != tc.workspace+2_097_152+600_000_000+751_619_276 {
 				t.Errorf("total %d", got)
 			}

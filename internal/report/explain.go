@@ -45,6 +45,7 @@ type Owner struct {
 type ReserveItem struct {
 	Name   string     `json:"name"`
 	Bytes  unit.Bytes `json:"bytes"`
+	Least  unit.Bytes `json:"least_bytes"`
 	Level  gpu.Level  `json:"level"`
 	Reason string     `json:"reason"`
 	Source string     `json:"source"`

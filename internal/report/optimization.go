@@ -200,13 +200,13 @@ func (s *Study) infeasible(ctx context.Context, req OptimizeRequest, none *strat
 	o.Reason = fmt.Sprintf("%s: the leanest plan peaks at %s in the %s", none.Error(), o.Estimate.Peak.TensorBytes.Both(), where(none.Leanest))
 	if near := o.tight(); len(near) > 0 {
 		o.Warnings = append(o.Warnings, "no plan leaves the whole reserve, but what is tight ("+strings.Join(near, ", ")+
-			") may run, if the allocator rounds up less than is counted: verify it on the device, or give --reserve")
+			") may run, if allocator and CUDA context take less than is counted: verify it on the device, or give --reserve")
 	}
 	o.Hints, err = o.estimation.hints(ctx)
 	return o, err
 }
 
-// tight are the strategies that fit but for the allocator's rounding.
+// tight are the strategies that fit beside the least reserve.
 func (o *Optimization) tight() []string {
 	var names []string
 	for i := range o.estimation.Estimates {

@@ -51,25 +51,20 @@ func (b Budget) Items(tensors unit.Bytes) []gpu.ReserveItem {
 	if b.Reserve == 0 {
 		return nil
 	}
-	return []gpu.ReserveItem{{Name: "reserve", Bytes: b.Reserve, Level: gpu.LevelDevice, Reason: "as given", Source: "--reserve"}}
+	return []gpu.ReserveItem{{Name: "reserve", Bytes: b.Reserve, Least: b.Reserve, Level: gpu.LevelDevice, Reason: "as given", Source: "--reserve"}}
 }
 
 // Fit judges a peak. It fits if the budget holds tensors and reserve with a margin of 5 %. It is tight if the margin
-// is less, or if only the allocator's rounding does not fit: how much that takes depends on the order of sizes.
+// is less, or if the tensors fit beside the least that the reserve takes anywhere: the allocator's rounding depends on
+// the order of sizes, the context on driver and libraries.
 func (b Budget) Fit(tensors unit.Bytes) Fit {
 	f := Fit{Reserve: b.Items(tensors)}
 	f.Need = tensors + gpu.Total(f.Reserve)
 	f.Margin = b.Device - f.Need
-	least := tensors
-	for _, it := range f.Reserve {
-		if it.Level != gpu.LevelReserved {
-			least += it.Bytes
-		}
-	}
 	switch {
 	case f.Margin >= 0 && f.Margin*tightMargin >= b.Device:
 		f.Verdict = Fits
-	case least <= b.Device:
+	case tensors+gpu.Least(f.Reserve) <= b.Device:
 		f.Verdict = Tight
 	default:
 		f.Verdict = OOM

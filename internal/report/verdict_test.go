@@ -8,11 +8,13 @@ import (
 )
 
 // TestFit uses a card of compute capability 8.6: workspaces of 2·8.125 MiB and 2·1 MiB, a context of 0.7 GiB
-// (751,619,276 bytes) and 6 % of the tensors for the allocator's rounding.
+// (751,619,276 bytes; 0.4 GiB, 429,496,729 bytes, on the leanest system) and 6 % of the tensors for the allocator's
+// rounding (nothing at the least).
 func TestFit(t *testing.T) {
 	sheet := &gpu.Sheet{ComputeCapability: gpu.Capability{Major: 8, Minor: 6}}
 	const tensors = 10 * unit.GB
 	const fixed = 2*8519680 + 2*1048576 + 751619276 // bytes
+	const least = fixed - 751619276 + 429496729
 	const need = tensors + fixed + 600*unit.MB
 	for _, c := range []struct {
 		name   string
@@ -24,8 +26,9 @@ func TestFit(t *testing.T) {
 		{"margin just under 5 %", need*20/19 - 20, Tight},
 		{"no margin", need, Tight},
 		{"rounding does not fit", need - 1, Tight},
-		{"without rounding it just fits", tensors + fixed, Tight},
-		{"one byte less", tensors + fixed - 1, OOM},
+		{"a full context does not fit", tensors + fixed - 1, Tight},
+		{"the least reserve just fits", tensors + least, Tight},
+		{"one byte less", tensors + least - 1, OOM},
 	} {
 		f := Budget{Device: c.device, Reserve: -1, Sheet: sheet}.Fit(tensors)
 		if f.Verdict != c.want || f.Need != need || f.Margin != c.device-need {
