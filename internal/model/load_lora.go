@@ -62,6 +62,12 @@ func defaultTargets(arch string) []string {
 	return []string{"q_proj", "v_proj"}
 }
 
+// TakesLoRA is true for a model that adapters of rank r can be added to.
+func (s *Spec) TakesLoRA(r int) bool {
+	names := linearNames(s)
+	return r <= s.H && !slices.ContainsFunc(defaultTargets(s.Arch), func(t string) bool { return !slices.Contains(names, t) })
+}
+
 // expandTargets replaces all-linear by the names of the arch's layers.
 func expandTargets(s *Spec, targets []string) []string {
 	if len(targets) == 1 && nearest.Fold(targets[0]) == "all-linear" {

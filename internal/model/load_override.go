@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"ckptplan/internal/nearest"
 )
 
 // Overrides are settings of the command line that replace those of the spec. Zero values and nil leave the spec's.
@@ -12,6 +14,7 @@ type Overrides struct {
 	Seq        *int    // --seq
 	Precision  string  // --precision
 	Attention  string  // --attention
+	Activation string  // --activation
 	Optimizer  string  // --optimizer
 	KeepLogits *bool   // --keep-logits
 	GradAccum  *int    // --grad-accum
@@ -21,9 +24,19 @@ type Overrides struct {
 
 // flags name the flag that sets a key.
 var flags = map[string]string{
-	"B": "--batch", "S": "--seq", "dtype": "--precision", "attention": "--attention", "train.optimizer": "--optimizer",
+	"B": "--batch", "S": "--seq", "dtype": "--precision", "attention": "--attention", "activation": "--activation", "train.optimizer": "--optimizer",
 	"train.keep_logits": "--keep-logits", "train.grad_accum": "--grad-accum", "train.loss_chunks": "--loss-chunks", "train.lora": "--lora", "train.lora.r": "--lora",
 	"train.lora.targets": "--lora", "train.finetune": "--lora",
+}
+
+// FlagOf is the flag that sets what a trainer, a config or a spec calls name, or "".
+func FlagOf(name string) string {
+	for alias, key := range aliases {
+		if nearest.Fold(alias) == nearest.Fold(name) {
+			return flags[key]
+		}
+	}
+	return flags[name]
 }
 
 // Override applies o to a loaded spec through the validation of Load. An error names the flag; the spec is then
@@ -51,6 +64,7 @@ func (s *Spec) Override(o Overrides) error {
 	}{
 		{"dtype", o.Precision, func(v string) { t.Precision = Precision(v) }},
 		{"attention", o.Attention, func(v string) { t.Attention = v }},
+		{"activation", o.Activation, func(v string) { t.Activation = v }},
 		{"train.optimizer", o.Optimizer, func(v string) { t.Train.Optimizer = v }},
 	} {
 		if w.v == "" {

@@ -103,6 +103,8 @@ func (e *Estimation) contribution(p *Price, text string) (*Assumption, error) {
 	switch word, _, _ := strings.Cut(text, " "); {
 	case strings.HasPrefix(text, "logits kept"):
 		return without("against --keep-logits=false", func(s *model.Spec) { s.Train.KeepLogits = false })
+	case word == "activation" && e.study.Spec.Activation == composed:
+		return without("against the same function in one kernel, --activation gelu_tanh", func(s *model.Spec) { s.Activation = oneKernel })
 	case strings.HasPrefix(word, "dropout"):
 		return without("against dropout 0", func(s *model.Spec) { s.Dropout = model.Dropout{} })
 	case word == "optimizer":

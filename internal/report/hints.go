@@ -16,6 +16,11 @@ const (
 	maxHints = 3
 	// worthwhile is the part of the peak, as 1/n, that a change has to save to be shown.
 	worthwhile = 50
+	// composed is the activation that Hugging Face writes in single ops, of which autograd keeps four tensors of the
+	// MLP's width; oneKernel is the same function.
+	composed, oneKernel = "gelu_new", "gelu_tanh"
+	// rank is that of suggested adapters.
+	rank = 16
 )
 
 // Hint is one change to a training step, simulated.
@@ -60,6 +65,12 @@ func changes(s *model.Spec, full bool) []change {
 		chunks := 8
 		cs = append(cs, change{words: "head and loss in 8 parts, each recomputed", flags: "--loss-chunks 8", settings: model.Overrides{LossChunks: &chunks}})
 	}
+	if s.Activation == composed {
+		cs = append(cs, change{words: "the same GELU in one kernel", flags: "--activation " + oneKernel, settings: model.Overrides{Activation: oneKernel}})
+	}
+	if s.Train.LoRA == nil && s.TakesLoRA(rank) {
+		cs = append(cs, change{words: fmt.Sprintf("LoRA, which trains adapters of rank %d alone", rank), settings: adapters(), other: true}.flagged())
+	}
 	switch s.Train.Optimizer {
 	case "adamw", "adamw-loop":
 		cs = append(cs, change{words: "fused AdamW", flags: "--optimizer adamw-fused", settings: model.Overrides{Optimizer: "adamw-fused"}})
@@ -68,6 +79,12 @@ func changes(s *model.Spec, full bool) []change {
 		cs = append(cs, change{words: "SGD, which keeps no state but trains differently", flags: "--optimizer sgd", settings: model.Overrides{Optimizer: "sgd"}, other: true})
 	}
 	return cs
+}
+
+// adapters are the settings of suggested adapters.
+func adapters() model.Overrides {
+	l := fmt.Sprintf("r=%d", rank)
+	return model.Overrides{LoRA: &l}
 }
 
 // smallerBatches are half of a micro batch (its largest divisor, so that the global batch stays) and 1.
@@ -128,6 +145,22 @@ func (e *Estimation) hints(ctx context.Context) ([]Hint, error) {
 		}
 		hints = append([]Hint{*h}, hints...)
 	}
+	if spec := e.study.Spec; e.oom() && (len(hints) == 0 || !hints[0].fits()) && spec.Train.LoRA == nil && spec.TakesLoRA(rank) {
+		// Weights, gradients and their state are too much, or nearly; what is left without them may be helped by any change.
+		lora := change{words: "LoRA, which trains adapters alone, and all the rest", settings: adapters(), other: true}
+		for _, c := range changes(spec, full) {
+			if !c.other {
+				lora.add(c)
+			}
+		}
+		h, err := e.try(base.Choice, lora.flagged())
+		if err != nil {
+			return nil, err
+		}
+		if h.fits() {
+			hints = append([]Hint{*h}, hints...)
+		}
+	}
 	return hints[:min(maxHints, len(hints))], nil
 }
 
@@ -153,10 +186,22 @@ func (c *change) add(d change) {
 	if d.settings.LossChunks != nil {
 		c.settings.LossChunks = d.settings.LossChunks
 	}
+	if d.settings.Activation != "" {
+		c.settings.Activation = d.settings.Activation
+	}
+	if d.settings.LoRA != nil {
+		c.settings.LoRA = d.settings.LoRA
+	}
 	if d.settings.Optimizer != "" {
 		c.settings.Optimizer = d.settings.Optimizer
 	}
 	c.flags = c.line()
+}
+
+// flagged is the change with the flags of its settings.
+func (c change) flagged() change {
+	c.flags = c.line()
+	return c
 }
 
 // line is the change as flags.
@@ -173,6 +218,12 @@ func (c *change) line() string {
 	}
 	if c.settings.LossChunks != nil {
 		text += fmt.Sprintf(" --loss-chunks %d", *c.settings.LossChunks)
+	}
+	if c.settings.Activation != "" {
+		text += " --activation " + c.settings.Activation
+	}
+	if c.settings.LoRA != nil {
+		text += " --lora " + *c.settings.LoRA
 	}
 	if c.settings.Optimizer != "" {
 		text += " --optimizer " + c.settings.Optimizer
