@@ -143,6 +143,9 @@ func nearFlag(cmd *cobra.Command, err error) string {
 	if !errors.As(err, &missing) || missing.GetSpecifiedShortnames() != "" {
 		return ""
 	}
+	if flag := strings.TrimPrefix(model.FlagOf(missing.GetSpecifiedName()), "--"); flag != "" && cmd.Flags().Lookup(flag) != nil {
+		return fmt.Sprintf(" (did you mean --%s?)", flag)
+	}
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
