@@ -15,7 +15,7 @@ import (
 )
 
 // Optimization is what `optimize` prints as JSON; the tables show the same. Without a plan that fits, Plan is nil and
-// SmallestBudgetBytes and Reason are there.
+// Reason is there. SmallestBudgetBytes is there if no plan leaves the whole reserve.
 type Optimization struct {
 	FormatVersion     int           `json:"format_version"`
 	Model             Model         `json:"model"`
@@ -51,6 +51,7 @@ type Optimization struct {
 	estimation *Estimation // the plan first, then the alternatives
 	target     *strategy.Target
 	verdict    string // that nothing fits
+	leanest    bool   // the plan is the one with the lowest peak, not the fastest
 }
 
 // MenuItem is one way to treat a layer, with its price at a layer in the middle of the chain.
@@ -134,6 +135,8 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 	}
 	var none *strategy.NoPlanError
 	switch {
+	case errors.As(err, &none) && none.Leanest != nil && s.fit(req, none.Leanest) == Tight:
+		return s.tightest(ctx, req, r, none)
 	case errors.As(err, &none) && none.Leanest != nil:
 		return s.infeasible(ctx, req, none)
 	case err != nil:
@@ -143,6 +146,36 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 		return s.optimization(req, res)
 	}
 	return s.certified(ctx, req, r, res)
+}
+
+// fit is the verdict on a step.
+func (s *Study) fit(req OptimizeRequest, tl *memory.Timeline) Verdict {
+	return Budget{Device: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet}.Fit(unit.Bytes(tl.Peak.Bytes)).Verdict
+}
+
+// tightest is the plan with the lowest peak where none leaves the whole reserve and this one may run: the verdict that
+// estimate has for it.
+func (s *Study) tightest(ctx context.Context, req OptimizeRequest, r strategy.Request, none *strategy.NoPlanError) (*Optimization, error) {
+	program, err := s.Program()
+	if err != nil {
+		return nil, err
+	}
+	res, err := strategy.Leanest(ctx, program, r, -1)
+	if err != nil {
+		return nil, err
+	}
+	res.Named = none.Named
+	o, err := s.optimization(req, res)
+	if err != nil {
+		return nil, err
+	}
+	o.SmallestBudgetBytes = none.Smallest
+	if o.Hints, err = o.estimation.hints(ctx); err != nil {
+		return nil, err
+	}
+	o.Warnings = append(o.Warnings, fmt.Sprintf("no plan leaves the whole reserve, which takes a budget of %s; this one has the lowest peak and may run,"+
+		" if allocator and CUDA context take less than is counted: verify it on the device, or give --reserve", none.Smallest.Both()))
+	return o, nil
 }
 
 // certified is a plan that was found to be the fastest, with its certificate.
@@ -183,7 +216,7 @@ func (s *Study) optimization(req OptimizeRequest, res *strategy.Result, others .
 	for _, m := range res.Menu {
 		o.Menu = append(o.Menu, MenuItem{m.Option.Name, optionWords(&m.Option), m.Save, m.Backward, m.Time})
 	}
-	o.target = req.Target
+	o.target, o.leanest = req.Target, res.Leanest
 	o.Class, o.Objective, o.Solution = res.Class, cmp.Or(req.Objective, Fastest), solutionOf(res)
 	o.Plan = o.file(req, s.Spec, res.Plan)
 	o.Explanation = o.explain(res.Plan)
@@ -342,7 +375,9 @@ func (o *Optimization) explain(p *plan.Plan) []string {
 // best says in what the plan is the best.
 func (o *Optimization) best() string {
 	switch {
-	case o.Objective == Memory:
+	case o.leanest && o.Class == "nested":
+		return "No nested plan has a lower peak, by prices on the safe side: where they count more bytes than a simulation does, one may exist."
+	case o.leanest:
 		return fmt.Sprintf("No %s plan has a lower peak.", o.Class)
 	case o.target != nil:
 		return fmt.Sprintf("It is the fastest plan within the budget that %s can run: %s.", o.target.Title, o.Shape)

@@ -16,10 +16,6 @@ func (o *Optimization) Document() *Document {
 	if o.Plan == nil {
 		d.Headline = Headline{"DOES NOT FIT", Bad, o.verdict}
 		d.Tables = append(d.Tables, e.terms(), o.alternatives())
-		if len(o.Hints) > 0 {
-			e.Hints = o.Hints
-			d.Tables = append(d.Tables, e.hintTable())
-		}
 	} else {
 		d.Headline = o.headline()
 		if o.TensorBudgetBytes > 0 {
@@ -40,6 +36,10 @@ func (o *Optimization) Document() *Document {
 			d.Tables = append(d.Tables, o.menu())
 		}
 		d.Tables = append(d.Tables, Table{Title: "why", Notes: o.Explanation})
+	}
+	if len(o.Hints) > 0 {
+		e.Hints = o.Hints
+		d.Tables = append(d.Tables, e.hintTable())
 	}
 	for _, w := range o.Warnings {
 		d.Notes = append(d.Notes, "note: "+w)

@@ -27,6 +27,9 @@ const shownOwners = 6
 // Certify writes down why a result of Optimize is the fastest plan of its class, from the same program and request. The
 // certificate of a flat plan with a window or a cap for offloading holds peak and time, and no proof.
 func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, error) {
+	if res.Leanest {
+		return nil, ErrNotCertified
+	}
 	c := &plan.Certificate{
 		Class: res.Class, Status: string(Feasible), Budget: req.Budget, Reserve: req.Budget - res.TensorBudget, TensorBudget: res.TensorBudget,
 		Card:   certifiedCard(req.Sheet),

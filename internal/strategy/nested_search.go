@@ -39,6 +39,25 @@ func (pr *pricing) nestedPlan(ctx context.Context, p *memory.Program, sheet *gpu
 	return best, err
 }
 
+// leanestNested is the fastest of the nested plans with the lowest peak by the chain's prices.
+func (pr *pricing) leanestNested(ctx context.Context, p *memory.Program, req Request) (*nestedPlan, error) {
+	m, err := pr.nestedModel(p)
+	if err != nil {
+		return nil, err
+	}
+	m.chain.MaxForwards = req.MaxForwards
+	if m.chain.Budget, err = MinNestedMemory(ctx, m.chain); err != nil {
+		return nil, err
+	}
+	sol, err := SolveNested(ctx, m.chain)
+	if err != nil {
+		return nil, err
+	}
+	pl := m.plan(sol.Nodes)
+	tl, err := memory.Judge(p, pl, req.Sheet)
+	return &nestedPlan{pl, tl, sol, m}, err
+}
+
 // bound gives the solution the limit that its time is best under: the budget, or its own believed peak where that is
 // more, and the least time of the frontier under that limit.
 func (s *NestedSolution) bound(front *NestedTradeOff, budget int64) {

@@ -65,13 +65,13 @@ func (t *TradeOff) Fastest(peak int64) (int64, bool) {
 	return time, ok
 }
 
-// Leanest finds the flat plan with the lowest peak whose extra time is at most cap, a share of the step without
-// recompute; cap below 0 means any.
+// Leanest finds the plan of a class with the lowest peak whose extra time is at most limit, a share of the step without
+// recompute; below 0 it means any. With a limit the plan is flat.
 func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64) (*Result, error) {
 	if !p.Graph.Chain {
 		return nil, ErrNotChain
 	}
-	pr, err := price(p, req.Sheet)
+	pr, err := price(p, req.Sheet, req.more()...)
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +87,21 @@ func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64)
 	if err != nil {
 		return nil, err
 	}
-	res := &Result{Class: "flat", Solution: sol, Problem: prob, Plan: planOf(pr.options, sol.Choice)}
-	res.Timeline, err = memory.Judge(p, res.Plan, req.Sheet)
-	return res, err
+	res := &Result{Class: "flat", Leanest: true, Solution: sol, Problem: prob, Plan: planOf(pr.options, sol.Choice)}
+	if res.Timeline, err = memory.Judge(p, res.Plan, req.Sheet); err != nil {
+		return nil, err
+	}
+	if limit < 0 && req.Class != "flat" {
+		n, err := pr.leanestNested(ctx, p, req)
+		if err != nil {
+			return nil, err
+		}
+		if req.Class == "nested" || n.timeline.Peak.Bytes < res.Timeline.Peak.Bytes {
+			res.Class, res.Plan, res.Timeline, res.Nested, res.nested = "nested", n.plan, n.timeline, n.solution, n.model
+		}
+	}
+	res.Plan.Strategy = "leanest"
+	return res, nil
 }
 
 // BatchRow is one micro-batch size of a throughput search.

@@ -52,9 +52,10 @@ type MenuEntry struct {
 type Result struct {
 	Plan     *plan.Plan
 	Timeline *memory.Timeline
-	// Class that the plan is the fastest of: flat or nested. Solution and Problem are of the flat problem; Solution is
+	// Class that the plan is the fastest of (with Leanest: the leanest): flat or nested. Solution and Problem are of the flat problem; Solution is
 	// nil if that has no plan. Nested is set for a nested plan.
 	Class    string
+	Leanest  bool // the plan has the lowest peak of its class, and is not the fastest
 	Solution *Solution
 	Problem  *Problem
 	Nested   *NestedSolution
@@ -232,19 +233,9 @@ func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *Problem, 
 		e.Leanest, _ = memory.Judge(p, e.LeanestPlan, req.Sheet)
 	}
 	if req.Class != "flat" {
-		m, err := pr.nestedModel(p)
-		if err != nil {
-			return err
-		}
-		m.chain.MaxForwards = req.MaxForwards
-		if need, err := MinNestedMemory(ctx, m.chain); err == nil {
-			m.chain.Budget = need
-			if sol, err := SolveNested(ctx, m.chain); err == nil {
-				pl := m.plan(sol.Nodes)
-				if tl, err := memory.Judge(p, pl, req.Sheet); err == nil && (e.Leanest == nil || tl.Peak.Bytes < e.Leanest.Peak.Bytes) {
-					e.LeanestPlan, e.Leanest = pl, tl
-				}
-			}
+		n, err := pr.leanestNested(ctx, p, req)
+		if err == nil && (e.Leanest == nil || n.timeline.Peak.Bytes < e.Leanest.Peak.Bytes) {
+			e.LeanestPlan, e.Leanest = n.plan, n.timeline
 		}
 	}
 	need := unit.Bytes(inf.Needed)

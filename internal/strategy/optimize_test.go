@@ -90,6 +90,38 @@ func TestBelievedIsSimulated(t *testing.T) {
 	}
 }
 
+// TestLeanest: the leanest plan of all classes peaks no higher, simulated, than the leanest flat one and the named
+// strategies.
+func TestLeanest(t *testing.T) {
+	sheet, err := gpu.Lookup("a100-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, preset := range []string{"gpt2", "llama-3.2-1b", "gpt-1.3b"} {
+		p := program(t, preset, nil)
+		peak := map[string]int64{}
+		for _, class := range []string{"flat", "auto"} {
+			res, err := Leanest(context.Background(), p, Request{Sheet: sheet, Class: class}, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			peak[class] = res.Timeline.Peak.Bytes
+		}
+		if peak["auto"] > peak["flat"] {
+			t.Errorf("%s: %d, flat %d", preset, peak["auto"], peak["flat"])
+		}
+		for _, name := range append(Baselines, "segments-2", "segments-4", "nested-2") {
+			a, err := baseline(p, name, sheet, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Timeline.Peak.Bytes < peak["auto"] {
+				t.Errorf("%s: %s peaks at %d, the leanest plan at %d", preset, name, a.Timeline.Peak.Bytes, peak["auto"])
+			}
+		}
+	}
+}
+
 // TestOptimizeBeatsNamed: within budget when simulated, never slower than a named strategy that fits.
 func TestOptimizeBeatsNamed(t *testing.T) {
 	sheet, err := gpu.Lookup("a100-80gb")
