@@ -26,6 +26,7 @@ type modelOptions struct {
 	precision  string
 	attention  string
 	activation string
+	norm       string
 	optimizer  string
 	keepLogits bool
 	lora       string
@@ -40,12 +41,14 @@ func (o *modelOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.precision, "precision", "", "bf16, fp16, fp32, amp-bf16 or amp-fp16 (amp: fp32 weights under autocast)")
 	f.StringVar(&o.attention, "attention", "", "attention: eager, sdpa, math or flash2")
 	f.StringVar(&o.activation, "activation", "", "MLP activation: gelu, gelu_new (composed of single ops, as Hugging Face does), gelu_tanh (the same in one kernel), silu, relu, …")
+	f.StringVar(&o.norm, "norm", "", "norm: layernorm, rmsnorm (composed of single ops, as Hugging Face does) or rmsnorm-fused (the same in one kernel)")
 	f.StringVar(&o.optimizer, "optimizer", "", "adamw (foreach), adamw-loop, adamw-fused, sgd or none")
 	f.BoolVar(&o.keepLogits, "keep-logits", true, "the caller holds the model's output during backward")
 	f.StringVar(&o.lora, "lora", "", "adapters: r=16,alpha=32,dropout=0,dtype=fp32,targets=q_proj+v_proj")
 	complete(cmd, "precision", "bf16", "fp16", "fp32", "amp-bf16", "amp-fp16")
 	complete(cmd, "attention", "eager", "sdpa", "math", "flash2")
 	complete(cmd, "activation", "gelu", "gelu_new", "gelu_tanh", "silu", "relu", "tanh", "quick_gelu")
+	complete(cmd, "norm", "layernorm", "rmsnorm", "rmsnorm-fused")
 	complete(cmd, "optimizer", "adamw", "adamw-loop", "adamw-fused", "sgd", "none")
 	cmd.ValidArgsFunction = completeModel
 }
@@ -82,7 +85,7 @@ func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec,
 		}
 	}
 	given := cmd.Flags().Changed
-	over := model.Overrides{Precision: o.precision, Attention: o.attention, Activation: o.activation, Optimizer: o.optimizer}
+	over := model.Overrides{Precision: o.precision, Attention: o.attention, Activation: o.activation, Norm: o.norm, Optimizer: o.optimizer}
 	if given("batch") {
 		over.Batch = (*int)(&o.batch)
 	}

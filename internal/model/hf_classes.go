@@ -19,6 +19,10 @@ type class struct {
 	wide bool
 	// eager is true if the class has no SDPA path.
 	eager bool
+	// own are the keys, norm and activation, of what the class writes itself and a spec cannot change: Gemma's RMSNorm
+	// multiplies by 1 + weight in fp32, OLMo 2's by the weight before the cast, T5's leaves 16-bit input as it is, and
+	// BLOOM's GELU is an autograd function.
+	own []string
 	// varies are keys of a YAML spec that may differ from the defaults although no config.json key sets them.
 	varies []string
 	// modules are the beginnings of the names of a layer's parameters in the order in which the class registers them, "" for
@@ -266,7 +270,7 @@ var classes = []class{
 		keys: concat(sizeKeys, groupKeys, tiedKey, slidingKeys, rotaryKey, []hfKey{{"resid_pdrop", "dropout.residual"}}),
 	},
 	{
-		arch: "gemma", heads: []string{"GemmaForCausalLM"},
+		arch: "gemma", own: []string{"norm"}, heads: []string{"GemmaForCausalLM"},
 		modules: attnFirst,
 		spec: Spec{
 			L: 28, H: 3072, Heads: 16, KVHeads: 16, HeadDim: 256, FFN: 24576, Vocab: 256000, MaxS: 8192, Norm: "rmsnorm", NormOrder: "pre",
@@ -276,7 +280,7 @@ var classes = []class{
 		only: concat(fullRotary, []hfOnly{{"use_bidirectional_attention", "false"}}),
 	},
 	{
-		arch: "gemma2", heads: []string{"Gemma2ForCausalLM"},
+		arch: "gemma2", own: []string{"norm"}, heads: []string{"Gemma2ForCausalLM"},
 		modules: attnFirst,
 		spec: Spec{
 			L: 26, H: 2304, Heads: 8, KVHeads: 4, HeadDim: 256, FFN: 9216, Vocab: 256000, MaxS: 8192, Norm: "rmsnorm", NormOrder: "pre",
@@ -287,7 +291,7 @@ var classes = []class{
 		varies: []string{"logit_softcap", "attention_softcap"},
 	},
 	{
-		arch: "olmo2", heads: []string{"Olmo2ForCausalLM"}, wide: true,
+		arch: "olmo2", own: []string{"norm"}, heads: []string{"Olmo2ForCausalLM"}, wide: true,
 		modules: attnFirst,
 		spec: Spec{
 			L: 32, H: 4096, Heads: 32, FFN: 11008, Vocab: 50304, MaxS: 2048, Norm: "rmsnorm", NormOrder: "post", QKNorm: true,
@@ -327,7 +331,7 @@ var classes = []class{
 		varies: []string{"kv_heads", "positions", "shared_norm"},
 	},
 	{
-		arch: "bloom", heads: []string{"BloomForCausalLM"}, eager: true,
+		arch: "bloom", own: []string{"activation"}, heads: []string{"BloomForCausalLM"}, eager: true,
 		spec: Spec{
 			L: 2, H: 64, Heads: 8, Vocab: 250880, Norm: "layernorm", NormOrder: "pre", Activation: "gelu_tanh", Positions: "alibi",
 			Bias: allBias, Tied: true,
@@ -365,7 +369,7 @@ var classes = []class{
 		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, []hfKey{{"use_qk_norm", "qk_norm"}}), only: fullRotary,
 	},
 	{
-		arch: "t5", heads: []string{"T5ForConditionalGeneration", "T5WithLMHeadModel"}, eager: true,
+		arch: "t5", own: []string{"norm"}, heads: []string{"T5ForConditionalGeneration", "T5WithLMHeadModel"}, eager: true,
 		spec: Spec{
 			L: 6, DecoderL: 6, H: 512, Heads: 8, HeadDim: 64, FFN: 2048, Vocab: 32128, Norm: "rmsnorm", NormOrder: "pre", Activation: "relu",
 			Positions: "relative", Dropout: Dropout{Embedding: .1, Attention: .1, Residual: .1, MLP: .1}, Tied: true, LogitScale: true,

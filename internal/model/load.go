@@ -38,6 +38,7 @@ func (r *reader) load(root *yaml.Node) (*Spec, error) {
 	}
 	r.missing(root)
 	sound := r.placeholders(s)
+	r.everywhere(s)
 	fill(s, r.given)
 	if sound {
 		r.unvaried(s)
@@ -240,7 +241,15 @@ func (r *reader) placeholders(s *Spec) bool {
 	return sound && !slices.ContainsFunc(required, func(k string) bool { return r.bad[k] || !r.given(k) })
 }
 
-// shorthand reads dropout: 0.1 (embedding, attention and residual alike) and bias: true.
+// everywhere lets a dropout that is one number reach inside the MLP, where the class drops there (T5, torch-encoder).
+func (r *reader) everywhere(s *Spec) {
+	v, c := r.spec["dropout"], classOf(s.Arch)
+	if v != nil && v.Kind == yaml.ScalarNode && c != nil && c.honours("dropout.mlp") {
+		r.spec["dropout.mlp"], s.Dropout.MLP = v, s.Dropout.Residual
+	}
+}
+
+// shorthand reads dropout: 0.1 (embedding, attention and residual alike; see everywhere) and bias: true.
 func (r *reader) shorthand(s *Spec, key string, v *yaml.Node) bool {
 	var names []string
 	switch key {

@@ -15,6 +15,7 @@ type Overrides struct {
 	Precision  string  // --precision
 	Attention  string  // --attention
 	Activation string  // --activation
+	Norm       string  // --norm
 	Optimizer  string  // --optimizer
 	KeepLogits *bool   // --keep-logits
 	GradAccum  *int    // --grad-accum
@@ -24,7 +25,7 @@ type Overrides struct {
 
 // flags name the flag that sets a key.
 var flags = map[string]string{
-	"B": "--batch", "S": "--seq", "dtype": "--precision", "attention": "--attention", "activation": "--activation", "train.optimizer": "--optimizer",
+	"B": "--batch", "S": "--seq", "dtype": "--precision", "attention": "--attention", "activation": "--activation", "norm": "--norm", "train.optimizer": "--optimizer",
 	"train.keep_logits": "--keep-logits", "train.grad_accum": "--grad-accum", "train.loss_chunks": "--loss-chunks", "train.lora": "--lora", "train.lora.r": "--lora",
 	"train.lora.targets": "--lora", "train.finetune": "--lora",
 }
@@ -65,6 +66,7 @@ func (s *Spec) Override(o Overrides) error {
 		{"dtype", o.Precision, func(v string) { t.Precision = Precision(v) }},
 		{"attention", o.Attention, func(v string) { t.Attention = v }},
 		{"activation", o.Activation, func(v string) { t.Activation = v }},
+		{"norm", o.Norm, func(v string) { t.Norm = v }},
 		{"train.optimizer", o.Optimizer, func(v string) { t.Train.Optimizer = v }},
 	} {
 		if w.v == "" {

@@ -47,6 +47,8 @@ func TestLoadAccepts(t *testing.T) {
 		{"torch's dtype name", strings.Replace(minimal, "bf16", "float16", 1), func(s *Spec) bool { return s.Precision == PureFP }},
 		{"optimizer with underscore", minimal + "train: {optimizer: adamw_fused}\n", func(s *Spec) bool { return s.Train.Optimizer == "adamw-fused" }},
 		{"one dropout for all", minimal + "dropout: 0\n", func(s *Spec) bool { return s.Dropout == Dropout{} }},
+		{"one dropout, inside the MLP as well", minimal + "arch: t5\ndropout: 0\n", func(s *Spec) bool { return s.Dropout == Dropout{} }},
+		{"a fused norm", minimal + "arch: granite\nnorm: rmsnorm-fused\n", func(s *Spec) bool { return s.Norm == "rmsnorm-fused" }},
 		{"longer than the class default", strings.Replace(minimal, "1024", "4096", 1), func(s *Spec) bool { return s.MaxS == 4096 }},
 		{"own head_dim", minimal + "arch: qwen3\nhead_dim: 128\nkv_heads: 4\n", func(s *Spec) bool { return s.HeadDim == 128 && s.KVHeads == 4 && s.QKNorm }},
 		{"Llama's ffn rule", strings.Replace(minimal, "H: 768", "H: 5100", 1) + "arch: llama\n", func(s *Spec) bool { return s.FFN == 13824 }}, // Llama 2 13B's, H 5120
@@ -96,6 +98,9 @@ func TestLoadRefuses(t *testing.T) {
 		{"key of a section outside it", minimal + "optimizer: adamw\n", `7:1: unknown key "optimizer" (did you mean "train.optimizer"?)`},
 		{"missing", "L: 12\nS: 1024\nH: 768\n", `1:1: missing B, heads, dtype: a spec needs L, S, H, B, heads, dtype`},
 		{"missing and more", "L: 12\nparallel: {tp: 8}\nS: 8k\n", "1:1: missing H, B, heads, dtype: a spec needs L, S, H, B, heads, dtype\n2:16: parallel.tp: 8 is not modelled yet: only 1 is\n3:4: S: \"8k\" is a word: write 8192"},
+		{"no kernel for its norm", minimal + "arch: gemma\nnorm: rmsnorm-fused\n", `8:7: norm rmsnorm-fused does not suit arch gemma, which takes rmsnorm alone, of its own kind, for which no fused kernel is modelled`},
+		{"another norm", minimal + "norm: rmsnorm\n", `7:7: norm rmsnorm does not suit arch gpt2, which takes layernorm`},
+		{"another activation", minimal + "arch: bloom\nactivation: relu\n", `8:13: activation relu does not suit arch bloom, which has its own gelu_tanh`},
 		{"zero", with("L: 12", "L: 0"), `1:4: L: 0, but it is a whole number of at least 1`},
 		{"negative", with("B: 8", "B: -8"), `4:4: B: -8, but it is a whole number of at least 1`},
 		{"fraction", with("768", "4096.5"), `3:4: H: 4096.5, but it is a whole number of at least 1`},

@@ -48,6 +48,14 @@ func (s *Spec) problems() []problem {
 	if s.Arch == "falcon" && !s.NewDecoder && s.KVHeads != 1 && s.KVHeads != s.Heads {
 		add("kv_heads", "kv_heads %d: without new_decoder, Falcon has 1 or as many as heads", s.KVHeads)
 	}
+	if c := classOf(s.Arch); c != nil {
+		if !c.takesNorm(s.Norm) {
+			add("norm", "norm %s does not suit arch %s, which takes %s", s.Norm, s.Arch, c.normWords())
+		}
+		if s.Activation != c.spec.Activation && slices.Contains(c.own, "activation") {
+			add("activation", "activation %s does not suit arch %s, which has its own %s", s.Activation, s.Arch, c.spec.Activation)
+		}
+	}
 	if s.L > maxLayers {
 		add("L", "L %d is above %d layers", s.L, maxLayers)
 	}
@@ -270,9 +278,6 @@ func (r *reader) unvaried(s *Spec) {
 		if !r.given(f.key) || r.bad[f.key] || c.honours(f.key) || (hasSection(standard, f) && sameValue(f.ptr(s), f.ptr(standard))) {
 			continue
 		}
-		if f.key == "norm" && standard.Norm == "rmsnorm" && s.Norm == "rmsnorm-fused" {
-			continue
-		}
 		r.bad[f.key] = true
 		if in, _, _ := strings.Cut(f.key, "."); r.spec[in] == r.spec[f.key] && in != f.key { // bias: false
 			if !r.bad[in] {
@@ -293,10 +298,35 @@ func (r *reader) unvaried(s *Spec) {
 	}
 }
 
+// takesNorm is true for the class's own norm, and for the common RMSNorm in one kernel.
+func (c *class) takesNorm(norm string) bool {
+	return c.arch == "custom" || norm == c.spec.Norm || norm == "rmsnorm-fused" && c.fusesNorm()
+}
+
+// fusesNorm is true if the class's norm is the RMSNorm that a fused kernel computes.
+func (c *class) fusesNorm() bool { return c.spec.Norm == "rmsnorm" && !slices.Contains(c.own, "norm") }
+
+// FusesNorm is true for a model with a composed RMSNorm that a fused kernel could compute.
+func (s *Spec) FusesNorm() bool {
+	c := classOf(s.Arch)
+	return s.Norm == "rmsnorm" && c != nil && c.fusesNorm()
+}
+
+// normWords are the norms that the class takes.
+func (c *class) normWords() string {
+	switch {
+	case c.fusesNorm():
+		return "rmsnorm, composed as Hugging Face does, or rmsnorm-fused"
+	case slices.Contains(c.own, "norm"):
+		return "rmsnorm alone, of its own kind, for which no fused kernel is modelled"
+	}
+	return c.spec.Norm
+}
+
 // honours is true for a key that may differ from the class's defaults.
 func (c *class) honours(key string) bool {
 	switch key {
-	case "name", "arch", "L", "S", "H", "B", "heads", "dtype", "attention", "checkpoint", "ffn", "activation":
+	case "name", "arch", "L", "S", "H", "B", "heads", "dtype", "attention", "checkpoint", "ffn", "activation", "norm":
 		return true
 	case "vocab":
 		if c.spec.Vocab > 0 {

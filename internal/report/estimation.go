@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
@@ -48,6 +49,8 @@ type Model struct {
 	Precision           string `json:"precision"`
 	Attention           string `json:"attention"`
 	Optimizer           string `json:"optimizer"`
+	// LoRA is the rank of adapters and what they are on.
+	LoRA string `json:"lora,omitempty"`
 }
 
 // Card names the data sheet that times are for.
@@ -312,6 +315,9 @@ func (s *Study) describe(g *model.Graph) Model {
 	m := Model{
 		Name: t.Name, Arch: t.Arch, Layers: g.Layers, Batch: t.B, Seq: t.S, GradAccum: max(1, t.Train.GradAccum),
 		Precision: string(t.Precision), Attention: t.Attention, Optimizer: t.Train.Optimizer,
+	}
+	if l := t.Train.LoRA; l != nil {
+		m.LoRA = fmt.Sprintf("r=%d on %s", l.Rank, strings.Join(l.Targets, ", "))
 	}
 	for _, p := range g.Params {
 		m.Parameters += p.Count

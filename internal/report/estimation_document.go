@@ -83,8 +83,12 @@ func (m *Model) line() string {
 	if m.GradAccum > 1 {
 		accum = fmt.Sprintf(" × %d accumulated", m.GradAccum)
 	}
-	return fmt.Sprintf("%s, %s parameters%s, %d layers, micro batch %d%s, sequence length %d, %s, %s attention, %s",
-		m.Name, grouped(m.Parameters), trained, m.Layers, m.Batch, accum, m.Seq, m.Precision, m.Attention, m.Optimizer)
+	lora := ""
+	if m.LoRA != "" {
+		lora = ", LoRA " + m.LoRA
+	}
+	return fmt.Sprintf("%s, %s parameters%s, %d layers, micro batch %d%s, sequence length %d, %s, %s attention, %s%s",
+		m.Name, grouped(m.Parameters), trained, m.Layers, m.Batch, accum, m.Seq, m.Precision, m.Attention, m.Optimizer, lora)
 }
 
 // terms is the breakdown of the chosen estimate's peak, and with a budget of what the device must hold.

@@ -105,6 +105,8 @@ func (e *Estimation) contribution(p *Price, text string) (*Assumption, error) {
 		return without("against --keep-logits=false", func(s *model.Spec) { s.Train.KeepLogits = false })
 	case word == "activation" && e.study.Spec.Activation == composed:
 		return without("against the same function in one kernel, --activation gelu_tanh", func(s *model.Spec) { s.Activation = oneKernel })
+	case word == "norm" && e.study.Spec.FusesNorm():
+		return without("against the same norm in one kernel, --norm "+fusedNorm, func(s *model.Spec) { s.Norm = fusedNorm })
 	case strings.HasPrefix(word, "dropout"):
 		return without("against dropout 0", func(s *model.Spec) { s.Dropout = model.Dropout{} })
 	case word == "optimizer":
@@ -138,9 +140,6 @@ func (e *Estimation) remarks(p *Price) []string {
 	}
 	if s.Attention == "eager" || s.Attention == "math" {
 		say("%s attention materialises %d×%d scores for each of %d heads: --attention sdpa does not", s.Attention, s.S, s.S, s.Heads)
-	}
-	if s.Train.LoRA != nil && len(p.Plan.Nodes) > 0 {
-		say("frozen inputs and a reentrant checkpoint give no gradients: use_reentrant=False, or enable_input_require_grads()")
 	}
 	if slices.ContainsFunc(p.Owners().Owners, func(o memory.Owner) bool { return o.Category == memory.Recomputed }) && tl.Second.HostPeak > 0 {
 		say("the peak is in recompute, which offload does not lower")

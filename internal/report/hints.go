@@ -19,6 +19,8 @@ const (
 	// composed is the activation that Hugging Face writes in single ops, of which autograd keeps four tensors of the
 	// MLP's width; oneKernel is the same function.
 	composed, oneKernel = "gelu_new", "gelu_tanh"
+	// fusedNorm is what kernel libraries run where Hugging Face composes RMSNorm, of which autograd keeps tensors in fp32.
+	fusedNorm = "rmsnorm-fused"
 	// rank is that of suggested adapters.
 	rank = 16
 )
@@ -67,6 +69,9 @@ func changes(s *model.Spec, full bool) []change {
 	}
 	if s.Activation == composed {
 		cs = append(cs, change{words: "the same GELU in one kernel", flags: "--activation " + oneKernel, settings: model.Overrides{Activation: oneKernel}})
+	}
+	if s.FusesNorm() {
+		cs = append(cs, change{words: "the same RMSNorm in one kernel", flags: "--norm " + fusedNorm, settings: model.Overrides{Norm: fusedNorm}})
 	}
 	if s.Train.LoRA == nil && s.TakesLoRA(rank) {
 		cs = append(cs, change{words: fmt.Sprintf("LoRA, which trains adapters of rank %d alone", rank), settings: adapters(), other: true}.flagged())
@@ -189,6 +194,9 @@ func (c *change) add(d change) {
 	if d.settings.Activation != "" {
 		c.settings.Activation = d.settings.Activation
 	}
+	if d.settings.Norm != "" {
+		c.settings.Norm = d.settings.Norm
+	}
 	if d.settings.LoRA != nil {
 		c.settings.LoRA = d.settings.LoRA
 	}
@@ -221,6 +229,9 @@ func (c *change) line() string {
 	}
 	if c.settings.Activation != "" {
 		text += " --activation " + c.settings.Activation
+	}
+	if c.settings.Norm != "" {
+		text += " --norm " + c.settings.Norm
 	}
 	if c.settings.LoRA != nil {
 		text += " --lora " + *c.settings.LoRA

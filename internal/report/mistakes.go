@@ -45,6 +45,9 @@ func (e *Estimation) mistakes() []string {
 			checkpoints(chosen.Plan.Nodes), n.Both(), percent(share(n, peak)), chosen.Name)
 	}
 	if e.study.Spec.Train.LoRA != nil {
+		if len(chosen.Plan.Nodes) > 0 {
+			say("frozen inputs and a reentrant checkpoint give no gradients: use_reentrant=False, or enable_input_require_grads()")
+		}
 		say("LoRA saves gradients and optimizer state, not activations: %s of them are kept with %s", held(chosen).Both(), chosen.Name)
 	}
 	return out
