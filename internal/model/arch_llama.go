@@ -109,6 +109,9 @@ func (b *Builder) norm(x TensorID, name string, h int64) TensorID {
 	case "rmsnorm-fused":
 		return b.fusedRMSNorm(x, b.weight(name+".weight", h))
 	}
+	if b.spec.PlainNorm {
+		return b.layerNorm(x, None, None)
+	}
 	w := b.weight(name+".weight", h)
 	bias := TensorID(None)
 	if b.spec.Bias.Norm {

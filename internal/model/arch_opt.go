@@ -45,7 +45,7 @@ func (b *Builder) opt() {
 	}
 
 	b.begin("head", None)
-	if s.NormOrder == "pre" {
+	if s.FinalNorm {
 		x = b.norm(x, p+"final_layer_norm", h)
 	}
 	if e != h {

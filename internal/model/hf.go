@@ -237,10 +237,7 @@ func (c *hfConfig) derive(s *Spec, cl *class) {
 	case "falcon":
 		c.falcon(s)
 	case "opt":
-		if v := c.get("do_layer_norm_before"); v != nil && v.Value == "false" {
-			s.NormOrder = "post"
-			c.spec["norm_order"] = v
-		}
+		c.opt(s)
 	case "t5":
 		c.t5(s)
 	case "bert":
@@ -336,6 +333,25 @@ func (c *hfConfig) falcon(s *Spec) {
 		s.KVHeads = s.Heads
 		c.spec["kv_heads"] = v
 	}
+}
+
+// opt: the norms of the 350m follow the sublayers, and none follows the last layer.
+func (c *hfConfig) opt(s *Spec) {
+	when := func(name, value, key string) bool {
+		v := c.get(name)
+		if v == nil || v.Value != value {
+			return false
+		}
+		c.spec[key] = v
+		return true
+	}
+	if when("do_layer_norm_before", "false", "norm_order") {
+		s.NormOrder, s.FinalNorm = "post", false
+	}
+	if when("_remove_final_layer_norm", "true", "final_norm") {
+		s.FinalNorm = false
+	}
+	s.PlainNorm = when("layer_norm_elementwise_affine", "false", "plain_norm")
 }
 
 // t5 splits feed_forward_proj ("relu", "gated-gelu"), whose gated-gelu means gelu_new. tie_word_embeddings says whether

@@ -173,7 +173,7 @@ var classes = []class{
 		arch: "opt", heads: []string{"OPTForCausalLM"},
 		spec: Spec{
 			L: 12, H: 768, Heads: 12, FFN: 3072, Vocab: 50272, MaxS: 2048, Norm: "layernorm", NormOrder: "pre", Activation: "relu",
-			Positions: "learned", Bias: allBias, Dropout: Dropout{Residual: .1}, Tied: true,
+			Positions: "learned", Bias: allBias, Dropout: Dropout{Residual: .1}, Tied: true, FinalNorm: true,
 		},
 		keys: concat(sizeKeys, tiedKey, []hfKey{
 			{"ffn_dim", "ffn"},
@@ -183,8 +183,8 @@ var classes = []class{
 			{"word_embed_proj_dim", "embedding_dim"},
 			{"enable_bias", "bias.qkv bias.out bias.mlp"},
 		}),
-		only:   []hfOnly{{"layerdrop", "0"}, {"layer_norm_elementwise_affine", "true"}, {"_remove_final_layer_norm", "false"}},
-		varies: []string{"norm_order"},
+		only:   []hfOnly{{"layerdrop", "0"}},
+		varies: []string{"norm_order", "final_norm", "plain_norm"},
 	},
 	{
 		arch: "bert", heads: []string{"BertForMaskedLM", "BertForSequenceClassification"},

@@ -111,7 +111,11 @@ func TestLoadHFReads(t *testing.T) {
 		{"n_inner", `{"model_type":"gpt2","n_inner":1000}`, func(s *Spec) bool { return s.FFN == 1000 }},
 		{"standard names in GPT-2", `{"model_type":"gpt2","num_hidden_layers":3,"hidden_size":144}`, func(s *Spec) bool { return s.L == 3 && s.H == 144 }},
 		{"OPT-350m", `{"model_type":"opt","hidden_size":1024,"num_attention_heads":16,"do_layer_norm_before":false,"word_embed_proj_dim":512}`, func(s *Spec) bool {
-			return s.NormOrder == "post" && s.EmbedDim == 512
+			return s.NormOrder == "post" && s.EmbedDim == 512 && !s.FinalNorm
+		}},
+		{"OPT without a last norm", `{"model_type":"opt","_remove_final_layer_norm":true}`, func(s *Spec) bool { return s.NormOrder == "pre" && !s.FinalNorm }},
+		{"OPT's norms without weights", `{"model_type":"opt","layer_norm_elementwise_affine":false,"enable_bias":false}`, func(s *Spec) bool {
+			return s.PlainNorm && s.FinalNorm && !s.Bias.QKV && !s.Bias.Out && !s.Bias.MLP
 		}},
 		{"OPT's projection of the same width", `{"model_type":"opt","word_embed_proj_dim":768}`, func(s *Spec) bool { return s.EmbedDim == 0 && s.NormOrder == "pre" }},
 		{"Falcon-RW heads", `{"model_type":"falcon","multi_query":false}`, func(s *Spec) bool { return s.KVHeads == 71 }},

@@ -50,6 +50,7 @@ var fields = []field{
 	{key: "checkpoint", ptr: func(s *Spec) any { return &s.Checkpoint }},
 	{key: "norm", ptr: func(s *Spec) any { return &s.Norm }, enum: norms},
 	{key: "norm_order", ptr: func(s *Spec) any { return &s.NormOrder }, enum: []string{"pre", "post"}},
+	{key: "plain_norm", ptr: func(s *Spec) any { return &s.PlainNorm }},
 	{key: "qk_norm", ptr: func(s *Spec) any { return &s.QKNorm }},
 	{key: "activation", ptr: func(s *Spec) any { return &s.Activation }, enum: activations},
 	{key: "gated", ptr: func(s *Spec) any { return &s.Gated }},

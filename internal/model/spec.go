@@ -32,6 +32,7 @@ type Spec struct {
 
 	Norm       string  `yaml:"norm,omitempty" json:"norm,omitempty" jsonschema:"enum=layernorm,enum=rmsnorm,enum=rmsnorm-fused,description=Normalisation: LayerNorm; RMSNorm composed as Hugging Face does; RMSNorm as one fused op."`
 	NormOrder  string  `yaml:"norm_order,omitempty" json:"norm_order,omitempty" jsonschema:"enum=pre,enum=post,description=Norm before or after each sublayer (torch-encoder and opt)."`
+	PlainNorm  bool    `yaml:"plain_norm,omitempty" json:"plain_norm,omitempty" jsonschema:"description=Norms have no learned weight and shift (opt)."`
 	QKNorm     bool    `yaml:"qk_norm" json:"qk_norm" jsonschema:"description=Normalise queries and keys."`
 	Activation string  `yaml:"activation,omitempty" json:"activation,omitempty" jsonschema:"enum=gelu,enum=gelu_new,enum=gelu_tanh,enum=silu,enum=relu,enum=tanh,enum=quick_gelu,description=MLP activation."`
 	Gated      bool    `yaml:"gated" json:"gated" jsonschema:"description=Gated MLP (SwiGLU or GeGLU, by the activation)."`
@@ -61,9 +62,10 @@ type Spec struct {
 	EmbedDim int `yaml:"embedding_dim,omitempty" json:"embedding_dim,omitempty" jsonschema:"minimum=1,description=Width of the token table (default H)."`
 	// NeedWeights is nn.MultiheadAttention's need_weights (torch-encoder): true takes the bmm + softmax path.
 	NeedWeights bool `yaml:"need_weights,omitempty" json:"need_weights,omitempty" jsonschema:"description=nn.MultiheadAttention returns its weights: bmm and softmax instead of SDPA (torch-encoder)."`
-	// Causal and FinalNorm describe a torch-encoder: a causal mask, and a norm after the last layer.
-	Causal    bool `yaml:"causal,omitempty" json:"causal,omitempty" jsonschema:"description=Causal mask (torch-encoder)."`
-	FinalNorm bool `yaml:"final_norm,omitempty" json:"final_norm,omitempty" jsonschema:"description=Norm after the last layer (torch-encoder)."`
+	// Causal is a torch-encoder's causal mask.
+	Causal bool `yaml:"causal,omitempty" json:"causal,omitempty" jsonschema:"description=Causal mask (torch-encoder)."`
+	// FinalNorm is true by default for an opt whose norms come before the sublayers.
+	FinalNorm bool `yaml:"final_norm" json:"final_norm" jsonschema:"description=Norm after the last layer (torch-encoder and opt)."`
 	// Ops lists the ops of one block of arch custom, such as [linear 4H, gelu, linear H].
 	Ops []string `yaml:"ops,omitempty" json:"ops,omitempty" jsonschema:"description=Ops of one block of arch custom: linear 4H or gelu or relu or layernorm or dropout 0.1 or attention or residual ..."`
 

@@ -48,6 +48,9 @@ func (s *Spec) problems() []problem {
 	if s.Arch == "falcon" && !s.NewDecoder && s.KVHeads != 1 && s.KVHeads != s.Heads {
 		add("kv_heads", "kv_heads %d: without new_decoder, Falcon has 1 or as many as heads", s.KVHeads)
 	}
+	if s.Arch == "opt" && s.NormOrder == "post" && s.FinalNorm {
+		add("final_norm", "final_norm: OPT has none where norms follow the sublayers (norm_order post)")
+	}
 	if s.L > maxLayers {
 		add("L", "L %d is above %d layers", s.L, maxLayers)
 	}

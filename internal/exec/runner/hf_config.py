@@ -91,6 +91,8 @@ def fields(spec):
         out["attn_logit_softcapping"] = 50.0 if spec["attention_softcap"] else None
     if arch == "opt":
         out["do_layer_norm_before"] = spec["norm_order"] == "pre"
+        out["_remove_final_layer_norm"] = not spec["final_norm"]
+        out["layer_norm_elementwise_affine"] = not spec.get("plain_norm")
     if arch == "t5":
         out["feed_forward_proj"] = ("gated-gelu" if spec["activation"] == "gelu_new" else "gated-" + spec["activation"]) if spec["gated"] else spec["activation"]
         out["tie_word_embeddings"] = spec["logit_scale"]
