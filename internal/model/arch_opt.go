@@ -123,7 +123,8 @@ func (b *Builder) optAttention(p string, norm OpID, x, pos, mask TensorID) Tenso
 	if s.NormOrder == "pre" {
 		b.span("norm1", norm)
 	}
-	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, fp32Softmax: true, scaleQuery: true})
+	// the query is scaled, and the scores are not
+	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, factor: 1, fp32Softmax: true})
 	o = b.contiguous(b.reshape(o, n, seq, h))
 	out := b.project(p, "out_proj", o, h, h, s.Bias.Out)
 	b.Live(x, q, k, v, o)

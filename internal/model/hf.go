@@ -57,6 +57,16 @@ func (c *hfConfig) get(name string) *yaml.Node {
 	return nil
 }
 
+// when is true for a key with that value, which then decides a key of the spec.
+func (c *hfConfig) when(name, value, spec string) bool {
+	v := c.get(name)
+	if v == nil || v.Value != value {
+		return false
+	}
+	c.spec[spec] = v
+	return true
+}
+
 // null is true for a key that is there with the value null.
 func (c *hfConfig) null(name string) bool {
 	v := c.raw(name)
@@ -236,6 +246,8 @@ func (c *hfConfig) derive(s *Spec, cl *class) {
 		}
 	case "falcon":
 		c.falcon(s)
+	case "gpt2":
+		s.UnscaledAttn = c.when("scale_attn_weights", "false", "unscaled_attention")
 	case "opt":
 		c.opt(s)
 	case "t5":
@@ -337,21 +349,13 @@ func (c *hfConfig) falcon(s *Spec) {
 
 // opt: the norms of the 350m follow the sublayers, and none follows the last layer.
 func (c *hfConfig) opt(s *Spec) {
-	when := func(name, value, key string) bool {
-		v := c.get(name)
-		if v == nil || v.Value != value {
-			return false
-		}
-		c.spec[key] = v
-		return true
-	}
-	if when("do_layer_norm_before", "false", "norm_order") {
+	if c.when("do_layer_norm_before", "false", "norm_order") {
 		s.NormOrder, s.FinalNorm = "post", false
 	}
-	if when("_remove_final_layer_norm", "true", "final_norm") {
+	if c.when("_remove_final_layer_norm", "true", "final_norm") {
 		s.FinalNorm = false
 	}
-	s.PlainNorm = when("layer_norm_elementwise_affine", "false", "plain_norm")
+	s.PlainNorm = c.when("layer_norm_elementwise_affine", "false", "plain_norm")
 }
 
 // t5 splits feed_forward_proj ("relu", "gated-gelu"), whose gated-gelu means gelu_new. tie_word_embeddings says whether

@@ -116,8 +116,11 @@ var classes = []class{
 			{"hidden_size", "H"},
 			{"num_attention_heads", "heads"},
 			{"max_position_embeddings", "max_positions"},
+			{"scale_attn_by_inverse_layer_idx", "layer_scaled_attention"},
+			{"reorder_and_upcast_attn", "upcast_attention"},
 		}, tiedKey),
-		only: []hfOnly{{"reorder_and_upcast_attn", "false"}, {"add_cross_attention", "false"}},
+		only:   []hfOnly{{"add_cross_attention", "false"}},
+		varies: []string{"unscaled_attention"},
 	},
 	{
 		arch: "llama", heads: []string{"LlamaForCausalLM"}, wide: true,

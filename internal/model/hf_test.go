@@ -109,6 +109,9 @@ func TestLoadHFReads(t *testing.T) {
 		{"hyphen in model_type", `{"model_type":"gpt-neox"}`, func(s *Spec) bool { return s.Arch == "gpt-neox" }},
 		{"n_inner null", `{"model_type":"gpt2","n_embd":1024,"n_head":16,"n_inner":null}`, func(s *Spec) bool { return s.FFN == 4096 }},
 		{"n_inner", `{"model_type":"gpt2","n_inner":1000}`, func(s *Spec) bool { return s.FFN == 1000 }},
+		{"GPT-2's attention", `{"model_type":"gpt2","reorder_and_upcast_attn":true,"scale_attn_by_inverse_layer_idx":true,"scale_attn_weights":false}`, func(s *Spec) bool {
+			return s.UpcastAttn && s.LayerScaledAttn && s.UnscaledAttn
+		}},
 		{"standard names in GPT-2", `{"model_type":"gpt2","num_hidden_layers":3,"hidden_size":144}`, func(s *Spec) bool { return s.L == 3 && s.H == 144 }},
 		{"OPT-350m", `{"model_type":"opt","hidden_size":1024,"num_attention_heads":16,"do_layer_norm_before":false,"word_embed_proj_dim":512}`, func(s *Spec) bool {
 			return s.NormOrder == "post" && s.EmbedDim == 512 && !s.FinalNorm
@@ -145,7 +148,7 @@ func TestLoadHFReads(t *testing.T) {
 		{"swish is silu", `{"model_type":"llama","hidden_act":"swish"}`, func(s *Spec) bool { return s.Activation == "silu" }},
 		{"tanh gelu", `{"model_type":"gemma","hidden_act":"gelu_pytorch_tanh"}`, func(s *Spec) bool { return s.Activation == "gelu_tanh" }},
 		{"attention implementation", `{"model_type":"llama","_attn_implementation":"flash_attention_2"}`, func(s *Spec) bool { return s.Attention == "flash2" }},
-		{"harmless settings", `{"model_type":"gpt2","scale_attn_by_inverse_layer_idx":true,"use_cache":false,"summary_type":"mean"}`, func(s *Spec) bool { return s.L == 12 }},
+		{"harmless settings", `{"model_type":"gpt2","use_cache":false,"summary_type":"mean"}`, func(s *Spec) bool { return s.L == 12 }},
 		{"a key twice: Python takes the last", `{"model_type":"gpt2","n_layer":3,"n_layer":4}`, func(s *Spec) bool { return s.L == 4 }},
 		{"name from the hub", `{"model_type":"gpt2","_name_or_path":"org/x"}`, func(s *Spec) bool { return s.Name == "org/x" }},
 	}
@@ -172,7 +175,7 @@ func TestLoadHFRefuses(t *testing.T) {
 		{"head", `{"model_type": "bert", "architectures": ["BertForTokenClassification"]}`, `1:42: BertForTokenClassification is not modelled: of bert only BertForMaskedLM or BertForSequenceClassification is`},
 		{"regression", `{"model_type": "vit", "num_labels": 1}`, `1:37: labels 1: a regression's loss is not modelled: only the cross-entropy of 2 classes or more is`},
 		{"quantized", `{"model_type": "llama", "quantization_config": {"bits": 4}}`, `1:48: quantization_config: quantized weights are not modelled: only fp32, bf16 and fp16 are`},
-		{"upcast", "{\"model_type\": \"gpt2\",\n \"reorder_and_upcast_attn\": true}", `2:29: gpt2 with reorder_and_upcast_attn: true is not modelled: only false is`},
+		{"cross attention", "{\"model_type\": \"gpt2\",\n \"add_cross_attention\": true}", `2:25: gpt2 with add_cross_attention: true is not modelled: only false is`},
 		{"decoder BERT", `{"model_type": "bert", "is_decoder": true}`, `1:38: bert with is_decoder: true is not modelled: only false is`},
 		{"Falcon's norms", `{"model_type": "falcon", "num_ln_in_parallel_attn": 2}`, `1:53: falcon with num_ln_in_parallel_attn: 2 is not modelled: without new_decoder_architecture only 1 is`},
 		{"Phi's norm", `{"model_type": "phi", "qk_layernorm": true}`, `1:39: phi with qk_layernorm: true is not modelled: only false is`},

@@ -50,6 +50,9 @@ type Spec struct {
 	LayerTypes       []string `yaml:"layer_types,omitempty" json:"layer_types,omitempty" jsonschema:"description=full_attention or sliding_attention for each layer (default: all slide if sliding_window is set)."`
 	LogitSoftcap     bool     `yaml:"logit_softcap" json:"logit_softcap" jsonschema:"description=Logits pass tanh(x/c)*c before the loss (Gemma 2)."`
 	AttnSoftcap      bool     `yaml:"attention_softcap" json:"attention_softcap" jsonschema:"description=Attention scores pass tanh(x/c)*c (Gemma 2; eager only)."`
+	UnscaledAttn     bool     `yaml:"unscaled_attention,omitempty" json:"unscaled_attention,omitempty" jsonschema:"description=Attention scores are not divided by the root of head_dim (gpt2)."`
+	LayerScaledAttn  bool     `yaml:"layer_scaled_attention,omitempty" json:"layer_scaled_attention,omitempty" jsonschema:"description=Attention scores are divided by the number of the layer from 1 on (gpt2)."`
+	UpcastAttn       bool     `yaml:"upcast_attention,omitempty" json:"upcast_attention,omitempty" jsonschema:"description=Attention scores and weights are made in fp32 (gpt2; eager only)."`
 	LogitScale       bool     `yaml:"logit_scale" json:"logit_scale" jsonschema:"description=Logits (Cohere and Granite) or the decoder's output (T5) are multiplied by a constant."`
 
 	MoE   *MoE   `yaml:"moe,omitempty" json:"moe,omitempty"`

@@ -17,6 +17,7 @@ KEYS = {
     "gpt2": {
         "n_layer": "L", "n_embd": "H", "n_head": "heads", "n_inner": "ffn", "n_positions": "max_positions", "vocab_size": "vocab",
         "activation_function": "activation", "embd_pdrop": "dropout.embedding", "attn_pdrop": "dropout.attention", "resid_pdrop": "dropout.residual", **TIED,
+        "scale_attn_by_inverse_layer_idx": "layer_scaled_attention", "reorder_and_upcast_attn": "upcast_attention",
     },
     "llama": {**DECODER, **QKV_BIAS, "mlp_bias": "bias.mlp"},
     "mistral": {**DECODER, **WINDOW},
@@ -89,6 +90,8 @@ def fields(spec):
     if arch == "gemma2":
         out["final_logit_softcapping"] = 30.0 if spec["logit_softcap"] else None
         out["attn_logit_softcapping"] = 50.0 if spec["attention_softcap"] else None
+    if arch == "gpt2":
+        out["scale_attn_weights"] = not spec.get("unscaled_attention")
     if arch == "opt":
         out["do_layer_norm_before"] = spec["norm_order"] == "pre"
         out["_remove_final_layer_norm"] = not spec["final_norm"]
