@@ -39,12 +39,20 @@ func (b *Builder) bloom() {
 func (b *Builder) bloomLayer(p string, x, mask, alibi TensorID) (out, weights TensorID) {
 	h := int64(b.spec.H)
 	first := b.next()
+	residual := func(x, y TensorID) TensorID {
+		if b.spec.NormedResidual {
+			return y
+		}
+		return x
+	}
 	y := b.norm(x, p+"input_layernorm", h)
-	a := b.bloomAttention(p+"self_attention.", first, y, x, mask, alibi)
+	from := residual(x, y)
+	a := b.bloomAttention(p+"self_attention.", first, y, from, mask, alibi)
 	b.Live(y)
 	norm2 := b.next()
 	y = b.norm(a, p+"post_attention_layernorm", h)
-	out = b.bloomMLP(p+"mlp.", norm2, y, a)
+	b.Live(from)
+	out = b.bloomMLP(p+"mlp.", norm2, y, residual(a, y))
 	b.Live(x, a, y)
 	weights = b.weights
 	b.endLayer(first)

@@ -73,8 +73,9 @@ var (
 	typedKeys    = []hfKey{{"sliding_window", "sliding_window"}, {"layer_types", "layer_types"}}
 	rotaryKey    = []hfKey{{"partial_rotary_factor", "rotary_fraction"}}
 	bertDropouts = []hfKey{{"hidden_dropout_prob", "dropout.embedding dropout.residual"}, {"attention_probs_dropout_prob", "dropout.attention"}}
-	bertOnly     = []hfOnly{{"is_decoder", "false"}, {"add_cross_attention", "false"}, {"chunk_size_feed_forward", "0"}}
-	fullRotary   = []hfOnly{{"partial_rotary_factor", "1"}}
+	// recorded is what any class would keep beside its result, for the caller.
+	recorded = []hfOnly{{"output_hidden_states", "false"}, {"output_attentions", "false"}}
+	bertOnly = []hfOnly{{"is_decoder", "false"}, {"add_cross_attention", "false"}, {"chunk_size_feed_forward", "0"}}
 )
 
 // attnFirst is how decoder layers register their modules: attention, MLP, then the norms.
@@ -129,7 +130,7 @@ var classes = []class{
 			L: 32, H: 4096, Heads: 32, FFN: 11008, Vocab: 32000, MaxS: 2048, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1,
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, mlpBias), only: fullRotary,
+		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, mlpBias),
 	},
 	{
 		arch: "mistral", heads: []string{"MistralForCausalLM"},
@@ -138,7 +139,7 @@ var classes = []class{
 			L: 32, H: 4096, Heads: 32, KVHeads: 8, FFN: 14336, Vocab: 32000, MaxS: 131072, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, SlidingWindow: 4096,
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, slidingKeys), only: fullRotary,
+		keys: concat(sizeKeys, groupKeys, tiedKey, slidingKeys),
 	},
 	{
 		arch: "qwen2", heads: []string{"Qwen2ForCausalLM"},
@@ -147,7 +148,7 @@ var classes = []class{
 			L: 32, H: 4096, Heads: 32, KVHeads: 32, FFN: 22016, Vocab: 151936, MaxS: 32768, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, Bias: Bias{QKV: true},
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, typedKeys), only: fullRotary,
+		keys: concat(sizeKeys, groupKeys, tiedKey, typedKeys),
 	},
 	{
 		arch: "qwen3", heads: []string{"Qwen3ForCausalLM"},
@@ -156,7 +157,7 @@ var classes = []class{
 			L: 32, H: 4096, Heads: 32, KVHeads: 32, HeadDim: 128, FFN: 22016, Vocab: 151936, MaxS: 32768, Norm: "rmsnorm", NormOrder: "pre",
 			QKNorm: true, Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1,
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, typedKeys), only: fullRotary,
+		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, typedKeys),
 	},
 	{
 		arch: "gpt-neox", heads: []string{"GPTNeoXForCausalLM"},
@@ -197,7 +198,7 @@ var classes = []class{
 			Dropout: Dropout{Embedding: .1, Attention: .1, Residual: .1}, Tied: true,
 		},
 		keys: concat(sizeKeys, tiedKey, bertDropouts, []hfKey{{"type_vocab_size", "token_types"}}),
-		only: concat(bertOnly, []hfOnly{{"problem_type", "single_label_classification"}}), varies: []string{"labels"},
+		only: concat(bertOnly, []hfOnly{{"problem_type", "single_label_classification"}}), varies: []string{"labels", "dropout.classifier"},
 	},
 	{
 		arch: "roberta", heads: []string{"RobertaForMaskedLM"},
@@ -217,6 +218,7 @@ var classes = []class{
 		keys: concat(sizeKeys[:3], sizeKeys[4:6], bertDropouts, []hfKey{
 			{"image_size", "image.size"}, {"patch_size", "image.patch"}, {"num_channels", "image.channels"}, {"qkv_bias", "bias.qkv"}, {"num_labels", "labels"},
 		}),
+		only: []hfOnly{{"problem_type", "single_label_classification"}},
 	},
 	{
 		arch: "mixtral", heads: []string{"MixtralForCausalLM"},
@@ -228,7 +230,7 @@ var classes = []class{
 		keys: concat(sizeKeys, groupKeys, tiedKey, slidingKeys, []hfKey{
 			{"num_local_experts", "moe.experts"}, {"num_experts", "moe.experts"}, {"num_experts_per_tok", "moe.top_k"},
 		}),
-		only:   concat(fullRotary, []hfOnly{{"output_router_logits", "false"}, {"router_jitter_noise", "0"}}),
+		only:   []hfOnly{{"output_router_logits", "false"}, {"router_jitter_noise", "0"}},
 		varies: []string{"moe.ffn"},
 	},
 	{
@@ -247,17 +249,16 @@ var classes = []class{
 			{"mlp_only_layers", "moe.dense_layers"},
 			{"norm_topk_prob", "moe.norm_top_k"},
 		}),
-		only: concat(fullRotary, []hfOnly{{"output_router_logits", "false"}}),
+		only: []hfOnly{{"output_router_logits", "false"}},
 	},
 	{
 		arch: "phi", heads: []string{"PhiForCausalLM"},
-		modules: attnFirst,
+		modules: concat(attnProjections[:3], []string{"self_attn.dense.", "self_attn.", "mlp.", ""}),
 		spec: Spec{
 			L: 24, H: 2048, Heads: 32, FFN: 8192, Vocab: 51200, MaxS: 2048, Norm: "layernorm", NormOrder: "pre", Activation: "gelu_new",
 			Positions: "rotary", Rotary: 0.5, Bias: Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true}, ParallelResidual: true,
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, rotaryKey, []hfKey{{"embd_pdrop", "dropout.embedding"}, {"resid_pdrop", "dropout.residual"}}),
-		only: []hfOnly{{"qk_layernorm", "false"}},
+		keys: concat(sizeKeys, groupKeys, tiedKey, rotaryKey, []hfKey{{"embd_pdrop", "dropout.embedding"}, {"resid_pdrop", "dropout.residual"}, {"qk_layernorm", "qk_norm"}}),
 	},
 	{
 		arch: "phi3", heads: []string{"Phi3ForCausalLM"}, wide: true,
@@ -276,7 +277,7 @@ var classes = []class{
 			Activation: "gelu_tanh", Gated: true, Positions: "rotary", Rotary: 1, Tied: true,
 		},
 		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias),
-		only: concat(fullRotary, []hfOnly{{"use_bidirectional_attention", "false"}}),
+		only: []hfOnly{{"use_bidirectional_attention", "false"}},
 	},
 	{
 		arch: "gemma2", heads: []string{"Gemma2ForCausalLM"},
@@ -286,7 +287,7 @@ var classes = []class{
 			Activation: "gelu_tanh", Gated: true, Positions: "rotary", Rotary: 1, Tied: true, SlidingWindow: 4096, LogitSoftcap: true, AttnSoftcap: true,
 		},
 		keys:   concat(sizeKeys[:5], sizeKeys[6:], groupKeys, tiedKey, attnBias, typedKeys, []hfKey{{"hidden_activation", "activation"}}),
-		only:   concat(fullRotary, []hfOnly{{"use_bidirectional_attention", "false"}}),
+		only:   []hfOnly{{"use_bidirectional_attention", "false"}},
 		varies: []string{"logit_softcap", "attention_softcap"},
 	},
 	{
@@ -296,7 +297,7 @@ var classes = []class{
 			L: 32, H: 4096, Heads: 32, FFN: 11008, Vocab: 50304, MaxS: 2048, Norm: "rmsnorm", NormOrder: "post", QKNorm: true,
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1,
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias), only: fullRotary,
+		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias),
 	},
 	{
 		arch: "starcoder2", heads: []string{"Starcoder2ForCausalLM"},
@@ -308,7 +309,6 @@ var classes = []class{
 		keys: concat(sizeKeys, groupKeys, tiedKey, slidingKeys, []hfKey{
 			{"use_bias", "bias.qkv bias.out bias.mlp"}, {"residual_dropout", "dropout.residual"}, {"embedding_dropout", "dropout.embedding"},
 		}),
-		only: fullRotary,
 	},
 	{
 		arch: "falcon", heads: []string{"FalconForCausalLM"},
@@ -326,7 +326,6 @@ var classes = []class{
 			{"attention_dropout", "dropout.attention"},
 			{"hidden_dropout", "dropout.residual"},
 		}),
-		only:   concat(fullRotary, []hfOnly{{"apply_residual_connection_post_layernorm", "false"}}),
 		varies: []string{"kv_heads", "positions", "shared_norm"},
 	},
 	{
@@ -346,8 +345,8 @@ var classes = []class{
 			{"attention_dropout", "dropout.attention"},
 			{"hidden_dropout", "dropout.residual"},
 			{"seq_length", "max_positions"},
+			{"apply_residual_connection_post_layernorm", "normed_residual"},
 		}, tiedKey),
-		only: []hfOnly{{"apply_residual_connection_post_layernorm", "false"}, {"slow_but_exact", "false"}},
 	},
 	{
 		arch: "granite", heads: []string{"GraniteForCausalLM"}, wide: true,
@@ -356,7 +355,7 @@ var classes = []class{
 			L: 32, H: 4096, Heads: 32, FFN: 11008, Vocab: 32000, MaxS: 2048, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, LogitScale: true,
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, mlpBias), only: fullRotary,
+		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, mlpBias),
 	},
 	{
 		arch: "cohere", heads: []string{"CohereForCausalLM"},
@@ -365,7 +364,7 @@ var classes = []class{
 			L: 40, H: 8192, Heads: 64, FFN: 22528, Vocab: 256000, MaxS: 8192, Norm: "layernorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, Tied: true, ParallelResidual: true, LogitScale: true,
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, []hfKey{{"use_qk_norm", "qk_norm"}}), only: fullRotary,
+		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, []hfKey{{"use_qk_norm", "qk_norm"}}),
 	},
 	{
 		arch: "t5", heads: []string{"T5ForConditionalGeneration", "T5WithLMHeadModel"}, eager: true,

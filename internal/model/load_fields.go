@@ -25,7 +25,7 @@ var (
 	precisions  = []string{"fp32", "bf16", "fp16", "amp-bf16", "amp-fp16"}
 	attentions  = []string{"eager", "sdpa", "math", "flash2"}
 	norms       = []string{"layernorm", "rmsnorm", "rmsnorm-fused"}
-	activations = []string{"gelu", "gelu_new", "gelu_tanh", "silu", "relu", "tanh", "quick_gelu"}
+	activations = []string{"gelu", "gelu_new", "gelu_tanh", "gelu_fast", "silu", "relu", "tanh", "quick_gelu"}
 	optimizers  = []string{"adamw", "adamw-loop", "adamw-fused", "sgd", "none"}
 	adapters    = []string{"fp32", "bf16", "fp16"}
 )
@@ -66,8 +66,10 @@ var fields = []field{
 	{key: "dropout.attention", ptr: func(s *Spec) any { return &s.Dropout.Attention }},
 	{key: "dropout.residual", ptr: func(s *Spec) any { return &s.Dropout.Residual }},
 	{key: "dropout.mlp", ptr: func(s *Spec) any { return &s.Dropout.MLP }},
+	{key: "dropout.classifier", ptr: func(s *Spec) any { return &s.Dropout.Classifier }},
 	{key: "tied", ptr: func(s *Spec) any { return &s.Tied }},
 	{key: "parallel_residual", ptr: func(s *Spec) any { return &s.ParallelResidual }},
+	{key: "normed_residual", ptr: func(s *Spec) any { return &s.NormedResidual }},
 	{key: "new_decoder", ptr: func(s *Spec) any { return &s.NewDecoder }},
 	{key: "shared_norm", ptr: func(s *Spec) any { return &s.SharedNorm }},
 	{key: "sliding_window", ptr: func(s *Spec) any { return &s.SlidingWindow }},

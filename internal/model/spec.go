@@ -34,7 +34,7 @@ type Spec struct {
 	NormOrder  string  `yaml:"norm_order,omitempty" json:"norm_order,omitempty" jsonschema:"enum=pre,enum=post,description=Norm before or after each sublayer (torch-encoder and opt)."`
 	PlainNorm  bool    `yaml:"plain_norm,omitempty" json:"plain_norm,omitempty" jsonschema:"description=Norms have no learned weight and shift (opt)."`
 	QKNorm     bool    `yaml:"qk_norm" json:"qk_norm" jsonschema:"description=Normalise queries and keys."`
-	Activation string  `yaml:"activation,omitempty" json:"activation,omitempty" jsonschema:"enum=gelu,enum=gelu_new,enum=gelu_tanh,enum=silu,enum=relu,enum=tanh,enum=quick_gelu,description=MLP activation."`
+	Activation string  `yaml:"activation,omitempty" json:"activation,omitempty" jsonschema:"enum=gelu,enum=gelu_new,enum=gelu_tanh,enum=gelu_fast,enum=silu,enum=relu,enum=tanh,enum=quick_gelu,description=MLP activation."`
 	Gated      bool    `yaml:"gated" json:"gated" jsonschema:"description=Gated MLP (SwiGLU or GeGLU, by the activation)."`
 	Positions  string  `yaml:"positions,omitempty" json:"positions,omitempty" jsonschema:"enum=learned,enum=rotary,enum=alibi,enum=relative,enum=sinusoidal,enum=none,description=Position information."`
 	Rotary     float64 `yaml:"rotary_fraction,omitempty" json:"rotary_fraction,omitempty" jsonschema:"description=Share of head_dim that is rotated (default 1)."`
@@ -44,6 +44,7 @@ type Spec struct {
 	Dropout          Dropout  `yaml:"dropout" json:"dropout"`
 	Tied             bool     `yaml:"tied" json:"tied" jsonschema:"description=Head shares the embedding's weight."`
 	ParallelResidual bool     `yaml:"parallel_residual" json:"parallel_residual" jsonschema:"description=Attention and MLP read the same layer input."`
+	NormedResidual   bool     `yaml:"normed_residual,omitempty" json:"normed_residual,omitempty" jsonschema:"description=Residuals are taken after the norms (bloom)."`
 	NewDecoder       bool     `yaml:"new_decoder" json:"new_decoder" jsonschema:"description=Falcon's new decoder architecture: keys and values beside the queries of their group and a norm for each parallel branch."`
 	SharedNorm       bool     `yaml:"shared_norm,omitempty" json:"shared_norm,omitempty" jsonschema:"description=One norm for both branches of Falcon's new decoder architecture (Falcon 2)."`
 	SlidingWindow    int      `yaml:"sliding_window" json:"sliding_window" jsonschema:"minimum=0,description=Attention window in tokens of the layers that slide; 0 is none."`
@@ -96,6 +97,8 @@ type Dropout struct {
 	Attention float64 `yaml:"attention" json:"attention"` // on attention probabilities
 	Residual  float64 `yaml:"residual" json:"residual"`   // on each sublayer's output (hidden dropout)
 	MLP       float64 `yaml:"mlp" json:"mlp"`             // inside the MLP, after the activation (T5, torch-encoder)
+	// Classifier is before the head of a BERT classifier; by default Residual.
+	Classifier float64 `yaml:"classifier" json:"classifier"`
 }
 
 // MoE describes a mixture-of-experts MLP: each token goes to TopK of Experts MLPs of width FFN.

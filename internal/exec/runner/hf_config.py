@@ -10,6 +10,7 @@ WINDOW = {"sliding_window": "sliding_window"}
 QKV_BIAS = {"attention_bias": "bias.qkv"}
 BERT = {
     **SIZES, **TIED, "hidden_dropout_prob": "dropout.residual", "attention_probs_dropout_prob": "dropout.attention", "type_vocab_size": "token_types",
+    "classifier_dropout": "dropout.classifier",
 }
 DECODER = {**SIZES, **GROUPS, **TIED}
 
@@ -44,7 +45,8 @@ KEYS = {
         **DECODER, **QKV_BIAS, **WINDOW, "num_experts": "moe.experts", "num_experts_per_tok": "moe.top_k", "moe_intermediate_size": "moe.ffn",
         "decoder_sparse_step": "moe.sparse_step", "mlp_only_layers": "moe.dense_layers", "norm_topk_prob": "moe.norm_top_k",
     },
-    "phi": {**DECODER, "partial_rotary_factor": "rotary_fraction", "embd_pdrop": "dropout.embedding", "resid_pdrop": "dropout.residual"},
+    "phi": {**DECODER, "partial_rotary_factor": "rotary_fraction", "embd_pdrop": "dropout.embedding", "resid_pdrop": "dropout.residual",
+            "qk_layernorm": "qk_norm"},
     "phi3": {**DECODER, **WINDOW, "partial_rotary_factor": "rotary_fraction", "resid_pdrop": "dropout.residual"},
     "gemma": {**DECODER, **QKV_BIAS},
     "gemma2": {**DECODER, **QKV_BIAS, **WINDOW, "hidden_activation": "activation"},
@@ -57,7 +59,7 @@ KEYS = {
     },
     "bloom": {
         "n_layer": "L", "hidden_size": "H", "n_head": "heads", "vocab_size": "vocab", "attention_dropout": "dropout.attention",
-        "hidden_dropout": "dropout.residual", **TIED,
+        "hidden_dropout": "dropout.residual", "apply_residual_connection_post_layernorm": "normed_residual", **TIED,
     },
     "granite": {**DECODER, **QKV_BIAS, "mlp_bias": "bias.mlp"},
     "cohere": {**DECODER, **QKV_BIAS, "use_qk_norm": "qk_norm"},
