@@ -53,8 +53,7 @@ func (b *Builder) opt() {
 		x = b.linear(wide, projectOut, None)
 		b.Live(wide)
 	}
-	b.Live(tok, place, ones, pos, mask)
-	b.lmHead(x, table, "lm_head", labels)
+	b.lmHead(x, table, "lm_head", labels, tok, place, ones, pos, mask)
 }
 
 // paddedCausalMask is the causal mask where a padding mask was given, of ones only: the two are combined a sequence.
