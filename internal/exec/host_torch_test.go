@@ -68,6 +68,8 @@ var torchConfigs = []struct{ name, attention, config string }{
 	{"vit", "sdpa", encoderConfig("vit", `,"image_size":16,"patch_size":4,"num_labels":5`)},
 	{"gpt-neox", "eager", encoderConfig("gpt_neox", `,"vocab_size":60,"max_position_embeddings":64`)},
 	{"phi", "sdpa", decoderConfig("phi", `,"embd_pdrop":0.0,"resid_pdrop":0.0,"attention_dropout":0.0`)},
+	{"phi", "eager", decoderConfig("phi", `,"qk_layernorm":true,"num_key_value_heads":4`)},
+	{"gpt-neox", "sdpa", encoderConfig("gpt_neox", `,"vocab_size":60,"max_position_embeddings":64,"hidden_act":"gelu_fast"`)},
 	{"phi3", "sdpa", decoderConfig("phi3", `,"pad_token_id":0`)},
 	{"gemma", "eager", decoderConfig("gemma", `,"head_dim":8`)},
 	{"gemma2", "eager", decoderConfig("gemma2", `,"head_dim":8,"query_pre_attn_scalar":8`)},
@@ -75,6 +77,7 @@ var torchConfigs = []struct{ name, attention, config string }{
 	{"starcoder2", "sdpa", decoderConfig("starcoder2", `,"embedding_dropout":0.0,"residual_dropout":0.0,"attention_dropout":0.0`)},
 	{"cohere", "eager", decoderConfig("cohere", "")},
 	{"opt", "eager", `{"model_type":"opt","num_hidden_layers":2,"hidden_size":32,"num_attention_heads":4,"ffn_dim":64,"vocab_size":60,"max_position_embeddings":64,"word_embed_proj_dim":32,"dropout":0.0,"attention_dropout":0.0}`},
+	{"opt", "sdpa", `{"model_type":"opt","num_hidden_layers":2,"hidden_size":32,"num_attention_heads":4,"ffn_dim":64,"vocab_size":60,"max_position_embeddings":64,"word_embed_proj_dim":16,"do_layer_norm_before":false,"layer_norm_elementwise_affine":false,"enable_bias":false,"dropout":0.0}`},
 	{"granite", "eager", decoderConfig("granite", `,"embedding_multiplier":12.0,"residual_multiplier":0.22,"logits_scaling":16.0,"attention_multiplier":0.35355339059327373`)},
 }
 

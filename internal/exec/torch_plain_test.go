@@ -33,18 +33,48 @@ func TestTorchPlain(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Checkpoint = c.strategy
-			g := build(t, s)
-			p := named(t, g, c.strategy)
-			m, err := RunTorch(t.Context(), TorchOptions{Python: py, Device: "meta", Graph: g, Plan: p, Plain: true})
+			checkMeta(t, build(t, s), TorchOptions{Python: py, Device: "meta", Plain: true})
+		})
+	}
+}
+
+// TestTorchSettings builds transformers' classes from specs with settings that the class's defaults do not have.
+func TestTorchSettings(t *testing.T) {
+	py := torchPython(t)
+	const sizes = "L: 3\nS: 128\nH: 128\nB: 2\nheads: 4\nvocab: 500\n"
+	for _, c := range []struct{ name, doc, strategy string }{
+		{"gpt2 fp32 scores", "arch: gpt2\ndtype: bf16\nattention: eager\nupcast_attention: true\nunscaled_attention: true\n", "none"},
+		{"opt post", "arch: opt\ndtype: bf16\nnorm_order: post\nplain_norm: true\nembedding_dim: 64\n", "full"},
+		{"opt no last norm", "arch: opt\ndtype: amp-bf16\nfinal_norm: false\nbias: {qkv: false, out: false, mlp: false}\n", "every-2"},
+		{"bloom normed residual", "arch: bloom\ndtype: bf16\nnormed_residual: true\n", "none"},
+		{"phi norms", "arch: phi\ndtype: bf16\nqk_norm: true\nactivation: gelu_fast\n", "none"},
+		{"bert classifier", "arch: bert\ndtype: fp32\nlabels: 5\ndropout: {classifier: 0.3, residual: 0, embedding: 0}\n", "none"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, err := model.Load("settings.yaml", []byte(c.doc+sizes))
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, d := range Compare(judge(t, g, p), m, 0.005).Lines {
-				t.Logf("%-16s predicted %d measured %d %+.3f%%", d.What, d.Predicted, d.Measured, 100*d.Share)
-				if !d.Within {
-					t.Errorf("%s: predicted %d, measured %d", d.What, d.Predicted, d.Measured)
-				}
-			}
+			s.Checkpoint = c.strategy
+			checkMeta(t, build(t, s), TorchOptions{Python: py, Device: "meta"})
 		})
+	}
+}
+
+// checkMeta holds a measured step under the spec's named strategy against its prediction.
+func checkMeta(t *testing.T, g *model.Graph, o TorchOptions) {
+	t.Helper()
+	p := named(t, g, g.Spec.Checkpoint)
+	o.Graph, o.Plan = g, p
+	m, err := RunTorch(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range Compare(judge(t, g, p), m, 0.005).Lines {
+		t.Logf("%-16s predicted %d measured %d %+.3f%%", d.What, d.Predicted, d.Measured, 100*d.Share)
+		if !d.Within {
+			t.Errorf("%s: predicted %d, measured %d", d.What, d.Predicted, d.Measured)
+		}
 	}
 }

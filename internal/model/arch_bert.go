@@ -42,7 +42,7 @@ func (b *Builder) bertClassifier(x, labels TensorID) {
 	n, h, classes := int64(s.B), int64(s.H), int64(s.Labels)
 	y := b.project("bert.pooler.", "dense", b.pick(x, 1, 0), h, h, true)
 	pooled := b.unary(OpTanh, y)
-	dropped := b.dropout(pooled, s.Dropout.Residual)
+	dropped := b.dropout(pooled, s.Dropout.Classifier)
 	logits := b.linear(dropped, b.weight("classifier.weight", classes, h), b.weight("classifier.bias", classes))
 	b.keepLogits(logits)
 	b.g.Loss = b.crossEntropy(b.reshape(logits, n, classes), labels)

@@ -1,6 +1,9 @@
 package model
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 // bloom is BloomForCausalLM, whose attention is its own (baddbmm onto alibi) and whose GELU is an autograd function.
 // Source: transformers/models/bloom/modeling_bloom.py.
@@ -36,12 +39,20 @@ func (b *Builder) bloom() {
 func (b *Builder) bloomLayer(p string, x, mask, alibi TensorID) (out, weights TensorID) {
 	h := int64(b.spec.H)
 	first := b.next()
+	residual := func(x, y TensorID) TensorID {
+		if b.spec.NormedResidual {
+			return y
+		}
+		return x
+	}
 	y := b.norm(x, p+"input_layernorm", h)
-	a := b.bloomAttention(p+"self_attention.", first, y, x, mask, alibi)
+	from := residual(x, y)
+	a := b.bloomAttention(p+"self_attention.", first, y, from, mask, alibi)
 	b.Live(y)
 	norm2 := b.next()
 	y = b.norm(a, p+"post_attention_layernorm", h)
-	out = b.bloomMLP(p+"mlp.", norm2, y, a)
+	b.Live(from)
+	out = b.bloomMLP(p+"mlp.", norm2, y, residual(a, y))
 	b.Live(x, a, y)
 	weights = b.weights
 	b.endLayer(first)
@@ -63,7 +74,7 @@ func (b *Builder) bloomAttention(p string, norm OpID, x, residual, mask, alibi T
 	k := b.transpose(b.reshape(parts[1], n*a, seq, d), 1, 2)
 	v := b.reshape(parts[2], n*a, seq, d)
 
-	scores := b.baddbmm(alibi, q, k)
+	scores := b.baddbmm(alibi, q, k, 1/math.Sqrt(float64(d)))
 	masked := b.add(b.reshape(scores, n, a, seq, seq), mask)
 	soft := b.to(b.softmaxIn(masked, F32), b.t(q).DType)
 	probs := b.dropout(soft, s.Dropout.Attention)
@@ -79,11 +90,16 @@ func (b *Builder) bloomAttention(p string, norm OpID, x, residual, mask, alibi T
 	return out
 }
 
-// baddbmm is c + a·b scaled, in autocast's 16-bit list.
-func (b *Builder) baddbmm(c, x, y TensorID) TensorID {
+// baddbmm is c + α·a·b, in autocast's 16-bit list. Backward multiplies by α unless it is 1.
+// Source: torch/csrc/autograd/FunctionsManual.cpp, maybe_multiply.
+func (b *Builder) baddbmm(c, x, y TensorID, alpha float64) TensorID {
 	lc, lx, ly := b.lower(c), b.lower(x), b.lower(y)
 	sx, sy, dt := b.t(lx).Shape, b.t(ly).Shape, b.t(lx).DType
-	b.emit(OpBAddBMM, Attr{}, lc, lx, ly)
+	kind := OpBAddBMM
+	if alpha == 1 {
+		kind = OpBMMAdd
+	}
+	b.emit(kind, Attr{}, lc, lx, ly).Scalar = alpha
 	return b.fresh(dt, Shape(sx.D[0], sx.D[1], sy.D[2]), Dims{})
 }
 

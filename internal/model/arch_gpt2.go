@@ -1,6 +1,9 @@
 package model
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 // gpt2 is GPT2LMHeadModel. Source: transformers/models/gpt2/modeling_gpt2.py.
 func (b *Builder) gpt2() {
@@ -25,7 +28,7 @@ func (b *Builder) gpt2() {
 	b.Live(tok, pe)
 	for i := range s.L {
 		b.begin("layers."+strconv.Itoa(i), i)
-		x = b.gpt2Layer("transformer.h."+strconv.Itoa(i)+".", x, pos, mask)
+		x = b.gpt2Layer("transformer.h."+strconv.Itoa(i)+".", i, x, pos, mask)
 		b.Live(tok, pe)
 	}
 	b.begin("head", None)
@@ -36,7 +39,7 @@ func (b *Builder) gpt2() {
 }
 
 // gpt2Layer is a block's forward; the model's loop holds its input until it returns.
-func (b *Builder) gpt2Layer(p string, in, pos, mask TensorID) TensorID {
+func (b *Builder) gpt2Layer(p string, layer int, in, pos, mask TensorID) TensorID {
 	s := b.spec
 	h, f := int64(s.H), int64(s.FFN)
 	first := b.next()
@@ -44,7 +47,7 @@ func (b *Builder) gpt2Layer(p string, in, pos, mask TensorID) TensorID {
 	norm1 := b.next()
 	residual := in
 	y := b.norm(in, p+"ln_1", h)
-	a := b.gpt2Attention(p+"attn.", norm1, y, mask)
+	a := b.gpt2Attention(p+"attn.", norm1, y, mask, b.spec.gpt2Scale(layer))
 	b.Live(y, residual)
 	x := b.add(a, residual)
 	b.Live(y)
@@ -69,7 +72,19 @@ func (b *Builder) gpt2Layer(p string, in, pos, mask TensorID) TensorID {
 	return z
 }
 
-func (b *Builder) gpt2Attention(p string, norm OpID, x, mask TensorID) TensorID {
+// gpt2Scale is the factor of a layer's attention scores.
+func (s *Spec) gpt2Scale(layer int) float64 {
+	factor := 1.0
+	if !s.UnscaledAttn {
+		factor = 1 / math.Sqrt(float64(s.HeadDim))
+	}
+	if s.LayerScaledAttn {
+		factor /= float64(layer + 1)
+	}
+	return factor
+}
+
+func (b *Builder) gpt2Attention(p string, norm OpID, x, mask TensorID, scale float64) TensorID {
 	s := b.spec
 	first := b.next()
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
@@ -80,7 +95,13 @@ func (b *Builder) gpt2Attention(p string, norm OpID, x, mask TensorID) TensorID 
 	for _, i := range []int{1, 2, 0} {
 		hd[i] = b.transpose(b.reshape(parts[i], n, seq, a, d), 1, 2)
 	}
-	o := b.core(hd[0], hd[1], hd[2], attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, plainCast: true, keepLayout: true})
+	at := attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, factor: scale, plainCast: true, keepLayout: true}
+	var o TensorID
+	if s.UpcastAttn && s.Attention == "eager" {
+		o = b.upcastAttention(hd[0], hd[1], hd[2], at)
+	} else {
+		o = b.core(hd[0], hd[1], hd[2], at)
+	}
 	o = b.contiguous(b.reshape(o, n, seq, h))
 	out := b.projectConv1D(p, "c_proj", o, h, h)
 	b.Live(o)
@@ -88,4 +109,26 @@ func (b *Builder) gpt2Attention(p string, norm OpID, x, mask TensorID) TensorID 
 	b.Live(x, out, hd[0], hd[1], hd[2])
 	b.span("attn", first)
 	return res
+}
+
+// upcastAttention is GPT2Attention._upcast_and_reordered_attn: scores in fp32 by one baddbmm onto an empty tensor, outside
+// autocast, and weights in fp32 until they meet the values.
+func (b *Builder) upcastAttention(q, k, v TensorID, a attention) TensorID {
+	s := b.t(q).Shape
+	n, seq, d := s.D[0]*s.D[1], s.D[2], s.D[3]
+	empty := b.plain("aten.empty", F32, Shape(n, seq, seq))
+	amp := b.amp
+	b.amp = false
+	rows := b.reshape(q, n, seq, d)
+	columns := b.reshape(b.transpose(k, 2, 3), n, d, seq)
+	scores := b.baddbmm(empty, b.to(rows, F32), b.to(columns, F32), a.factor)
+	b.amp = amp
+	w := b.add(b.reshape(scores, s.D[0], s.D[1], seq, seq), a.mask)
+	w = b.softmaxAuto(w)
+	w = b.to(w, b.t(v).DType) // a statement of its own
+	w = b.dropout(w, a.dropout)
+	o := b.transpose(b.matmul(w, v), 1, 2)
+	b.Live(q, k, v, rows, columns, w)
+	b.weights = w
+	return o
 }

@@ -109,6 +109,9 @@ func (b *Builder) norm(x TensorID, name string, h int64) TensorID {
 	case "rmsnorm-fused":
 		return b.fusedRMSNorm(x, b.weight(name+".weight", h))
 	}
+	if b.spec.PlainNorm {
+		return b.layerNorm(x, None, None)
+	}
 	w := b.weight(name+".weight", h)
 	bias := TensorID(None)
 	if b.spec.Bias.Norm {
@@ -250,8 +253,9 @@ func (b *Builder) gatedMLP(p string, norm OpID, x TensorID) TensorID {
 	return out
 }
 
-// lmHead is the output projection, the loss, and the caller's hold on the logits.
-func (b *Builder) lmHead(x, table TensorID, name string, labels TensorID) {
+// lmHead is the output projection, the loss, and the caller's hold on the logits. locals are what the model's forward held
+// until it returned: they go in the head's block, even if the last layer's output is all that it reads.
+func (b *Builder) lmHead(x, table TensorID, name string, labels TensorID, locals ...TensorID) {
 	s := b.spec
 	w := table
 	if !s.Tied {
@@ -262,6 +266,7 @@ func (b *Builder) lmHead(x, table TensorID, name string, labels TensorID) {
 		bias = b.weight(name+".bias", int64(s.Vocab))
 	}
 	y := b.alias(x)
+	b.Live(locals...)
 	if s.Train.LossChunks > 1 {
 		b.g.Loss = b.chunkedLoss(y, w, bias, labels)
 		b.Live(x)

@@ -45,7 +45,7 @@ func (b *Builder) opt() {
 	}
 
 	b.begin("head", None)
-	if s.NormOrder == "pre" {
+	if s.FinalNorm {
 		x = b.norm(x, p+"final_layer_norm", h)
 	}
 	if e != h {
@@ -53,8 +53,7 @@ func (b *Builder) opt() {
 		x = b.linear(wide, projectOut, None)
 		b.Live(wide)
 	}
-	b.Live(tok, place, ones, pos, mask)
-	b.lmHead(x, table, "lm_head", labels)
+	b.lmHead(x, table, "lm_head", labels, tok, place, ones, pos, mask)
 }
 
 // paddedCausalMask is the causal mask where a padding mask was given, of ones only: the two are combined a sequence.
@@ -123,7 +122,8 @@ func (b *Builder) optAttention(p string, norm OpID, x, pos, mask TensorID) Tenso
 	if s.NormOrder == "pre" {
 		b.span("norm1", norm)
 	}
-	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, fp32Softmax: true, scaleQuery: true})
+	// the query is scaled, and the scores are not
+	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, factor: 1, fp32Softmax: true})
 	o = b.contiguous(b.reshape(o, n, seq, h))
 	out := b.project(p, "out_proj", o, h, h, s.Bias.Out)
 	b.Live(x, q, k, v, o)

@@ -32,6 +32,10 @@ func (b *Builder) phiAttention(p string, norm OpID, x, pos, cos, sin, mask Tenso
 	k0 := b.heads(p, "k_proj", x, h, kv, d, s.Bias.QKV)
 	v := b.heads(p, "v_proj", x, h, kv, d, s.Bias.QKV)
 	b.span("norm1", norm)
+	if s.QKNorm {
+		q0 = b.norm(q0, p+"q_layernorm", d)
+		k0 = b.norm(k0, p+"k_layernorm", d)
+	}
 	q, k, qr, kr := b.rotatePart(q0, k0, cos, sin)
 	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: a / kv, fp32Softmax: true})
 	o = b.contiguous(b.reshape(o, n, seq, a*d))

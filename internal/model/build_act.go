@@ -19,6 +19,8 @@ func (b *Builder) activation(name string, x TensorID) TensorID {
 		return b.unary(OpTanh, x)
 	case "gelu_new":
 		return b.geluNew(x)
+	case "gelu_fast":
+		return b.geluFast(x)
 	case "quick_gelu":
 		return b.mul(x, b.unary(OpSigmoid, b.by(b.mulScalar(x), 1.702)))
 	}
@@ -32,6 +34,20 @@ func (b *Builder) geluNew(x TensorID) TensorID {
 	half := b.by(b.mulScalar(x), 0.5)
 	cube := b.by(b.mulScalar(b.by(b.pow(x), 3)), 0.044715)
 	inner := b.by(b.mulScalar(b.add(x, cube)), math.Sqrt(2/math.Pi))
+	one := b.by(b.addScalar(b.unary(OpTanh, inner)), 1)
+	out := b.mul(half, one)
+	b.Live(x)
+	return out
+}
+
+// geluFast is gelu_fast of GPT-NeoX-20B, without a power:
+//
+//	0.5 * x * (1.0 + tanh(x * √(2/π) * (1.0 + 0.044715 * x * x)))
+func (b *Builder) geluFast(x TensorID) TensorID {
+	half := b.by(b.mulScalar(x), 0.5)
+	scaled := b.by(b.mulScalar(x), math.Sqrt(2/math.Pi))
+	square := b.mul(b.by(b.mulScalar(x), 0.044715), x)
+	inner := b.mul(scaled, b.by(b.addScalar(square), 1))
 	one := b.by(b.addScalar(b.unary(OpTanh, inner)), 1)
 	out := b.mul(half, one)
 	b.Live(x)

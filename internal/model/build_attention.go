@@ -1,18 +1,21 @@
 package model
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // attention holds what one attention core needs besides q, k and v.
 type attention struct {
 	mask    TensorID // additive float mask or boolean mask, or None
 	dropout float64
 	causal  bool
-	groups  int64 // query heads a key head
+	groups  int64   // query heads a key head
+	factor  float64 // of the scores; 0: 1/√D
 	// flavour of the eager path, where classes differ
 	fp32Softmax bool // softmax(dtype=float32).to(dtype) instead of a plain softmax
 	plainCast   bool // a plain softmax is cast to the value's dtype (GPT-2)
 	keepLayout  bool // the output is only transposed, not made contiguous (GPT-2)
-	scaleQuery  bool // the query is scaled before the product (OPT), not the scores
 	softcap     bool // scores pass tanh(x/c)*c
 }
 
@@ -189,13 +192,8 @@ func headsLast(q *Layout) Dims {
 // headsLastOf is the layout of a [B, a, S, D] tensor stored as [B, S, a, D].
 func headsLastOf(s Dims) Dims { return s.Swap(1, 2).Contiguous().Swap(1, 2) }
 
-// scale is the factor of attention scores, 1 where the query has it already.
-func (a *attention) scale(q *Tensor) float64 {
-	if a.scaleQuery {
-		return 1
-	}
-	return headScale(q)
-}
+// scale is the factor of attention scores for query q.
+func (a *attention) scale(q *Tensor) float64 { return cmp.Or(a.factor, headScale(q)) }
 
 // headScale is the factor of attention scores, 1/√D, for query q [B, a, S, D].
 func headScale(q *Tensor) float64 { return 1 / math.Sqrt(float64(q.Shape.At(-1))) }

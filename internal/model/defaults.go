@@ -43,7 +43,7 @@ func fill(s *Spec, given func(string) bool) {
 func sized(key string) bool {
 	switch key {
 	case "name", "arch", "L", "S", "H", "B", "heads", "dtype", "kv_heads", "head_dim", "ffn", "max_positions", "decoder_L", "decoder_S",
-		"attention", "checkpoint", "layer_types", "embedding_dim":
+		"attention", "checkpoint", "layer_types", "embedding_dim", "final_norm", "dropout.classifier":
 		return true
 	}
 	return strings.HasPrefix(key, "train.") || strings.HasPrefix(key, "parallel.")
@@ -82,6 +82,12 @@ func fillSizes(s *Spec, c *class, given func(string) bool) {
 	}
 	if s.Arch == "torch-encoder" && s.Vocab == 0 && s.Labels == 0 && absent("vocab") {
 		s.Vocab = tutorialVocab
+	}
+	if absent("final_norm") {
+		s.FinalNorm = c.spec.FinalNorm && s.NormOrder == "pre"
+	}
+	if absent("dropout.classifier") && s.Arch == "bert" && s.Labels > 0 {
+		s.Dropout.Classifier = s.Dropout.Residual
 	}
 	if s.EmbedDim == s.H {
 		s.EmbedDim = 0 // no projection
@@ -261,7 +267,7 @@ func defaultsInWords(s *Spec, given func(string) bool) []string {
 			if s.Train.LossChunks == 1 {
 				continue
 			}
-		case "name", "checkpoint", "train.finetune", "bias.qkv", "bias.out", "bias.mlp", "bias.head", "bias.norm", "dropout.attention", "dropout.residual", "dropout.mlp":
+		case "name", "checkpoint", "train.finetune", "final_norm", "bias.qkv", "bias.out", "bias.mlp", "bias.head", "bias.norm", "dropout.attention", "dropout.residual", "dropout.mlp", "dropout.classifier":
 			continue
 		case "ffn":
 			if s.FFN == 4*s.H {

@@ -57,6 +57,16 @@ func (c *hfConfig) get(name string) *yaml.Node {
 	return nil
 }
 
+// when is true for a key with that value, which then decides a key of the spec.
+func (c *hfConfig) when(name, value, spec string) bool {
+	v := c.get(name)
+	if v == nil || v.Value != value {
+		return false
+	}
+	c.spec[spec] = v
+	return true
+}
+
 // null is true for a key that is there with the value null.
 func (c *hfConfig) null(name string) bool {
 	v := c.raw(name)
@@ -101,16 +111,29 @@ func (c *hfConfig) class() *class {
 	if q := c.get("quantization_config"); q != nil {
 		c.at(q, "quantization_config: quantized weights are not modelled: only fp32, bf16 and fp16 are")
 	}
-	for _, o := range cl.only {
-		v := c.get(o.name)
-		if o.name == "partial_rotary_factor" {
-			v = c.rotary()
-		}
-		if v != nil && !sameScalar(v, o.value) {
+	for _, o := range concat(cl.only, recorded) {
+		if v := c.get(o.name); v != nil && !sameScalar(v, o.value) {
 			c.at(v, "%s with %s: %s is not modelled: only %s is", cl.modelType(), o.name, shown(v), o.value)
 		}
 	}
+	c.wholeHeads(cl)
 	return cl
+}
+
+// wholeHeads refuses partial_rotary_factor where it breaks a class that rotates whole heads. Such a class ignores it in
+// its own rotary table, but the tables of a scaled rope_type are as wide as the factor says.
+// Source: transformers/modeling_rope_utils.py, ROPE_INIT_FUNCTIONS, and compute_default_rope_parameters of each class.
+func (c *hfConfig) wholeHeads(cl *class) {
+	v := c.rotary()
+	if v == nil || sameScalar(v, "1") || cl.spec.Positions != "rotary" || cl.honours("rotary_fraction") {
+		return
+	}
+	for _, name := range []string{"rope_type", "type"} {
+		if t := c.rope(name); t != nil && t.Value != "default" && t.Value != "proportional" {
+			c.at(v, "%s with partial_rotary_factor: %s and %s: %s is no model: its rotary table would be narrower than its heads", cl.modelType(), shown(v), name, shown(t))
+			return
+		}
+	}
 }
 
 // notModelled is the one sentence that refuses a class.
@@ -136,16 +159,24 @@ func sameScalar(v *yaml.Node, want string) bool {
 
 // rotary is partial_rotary_factor where old and new configs have it.
 func (c *hfConfig) rotary() *yaml.Node {
+	if v := c.rope("partial_rotary_factor"); v != nil {
+		return v
+	}
+	return c.get("partial_rotary_factor")
+}
+
+// rope is a key of the rotary parameters, or nil.
+func (c *hfConfig) rope(name string) *yaml.Node {
 	for _, in := range []string{"rope_parameters", "rope_scaling"} {
 		if m := c.get(in); m != nil && m.Kind == yaml.MappingNode {
 			for i := 0; i+1 < len(m.Content); i += 2 {
-				if v := m.Content[i+1]; m.Content[i].Value == "partial_rotary_factor" && v.Tag != "!!null" {
+				if v := m.Content[i+1]; m.Content[i].Value == name && v.Tag != "!!null" {
 					return v
 				}
 			}
 		}
 	}
-	return c.get("partial_rotary_factor")
+	return nil
 }
 
 // read fills a spec: class defaults, then the keys that are there, then what follows from them.
@@ -236,17 +267,22 @@ func (c *hfConfig) derive(s *Spec, cl *class) {
 		}
 	case "falcon":
 		c.falcon(s)
+	case "gpt2":
+		s.UnscaledAttn = c.when("scale_attn_weights", "false", "unscaled_attention")
 	case "opt":
-		if v := c.get("do_layer_norm_before"); v != nil && v.Value == "false" {
-			s.NormOrder = "post"
-			c.spec["norm_order"] = v
-		}
+		c.opt(s)
+	case "bloom":
+		c.bloom()
 	case "t5":
 		c.t5(s)
 	case "bert":
 		if a := c.get("architectures"); a != nil && a.Kind == yaml.SequenceNode && len(a.Content) > 0 && a.Content[0].Value == cl.heads[1] {
 			s.Labels = 2
 			c.labels(s)
+			if v := c.get("classifier_dropout"); v != nil {
+				c.spec["dropout.classifier"] = v
+				c.value(s, fieldOf("dropout.classifier"), v)
+			}
 		}
 	case "vit":
 		c.labels(s)
@@ -336,6 +372,25 @@ func (c *hfConfig) falcon(s *Spec) {
 		s.KVHeads = s.Heads
 		c.spec["kv_heads"] = v
 	}
+}
+
+// bloom: products in slices are those of a checkpoint that was trained in several parts.
+func (c *hfConfig) bloom() {
+	parts := c.get("pretraining_tp")
+	if v := c.get("slow_but_exact"); v != nil && v.Value == "true" && parts != nil && !sameScalar(parts, "1") {
+		c.at(v, "bloom with slow_but_exact: true and pretraining_tp: %s is not modelled: only false is", shown(parts))
+	}
+}
+
+// opt: the norms of the 350m follow the sublayers, and none follows the last layer.
+func (c *hfConfig) opt(s *Spec) {
+	if c.when("do_layer_norm_before", "false", "norm_order") {
+		s.NormOrder, s.FinalNorm = "post", false
+	}
+	if c.when("_remove_final_layer_norm", "true", "final_norm") {
+		s.FinalNorm = false
+	}
+	s.PlainNorm = c.when("layer_norm_elementwise_affine", "false", "plain_norm")
 }
 
 // t5 splits feed_forward_proj ("relu", "gated-gelu"), whose gated-gelu means gelu_new. tie_word_embeddings says whether

@@ -77,8 +77,9 @@ var (
 	typedKeys    = []hfKey{{"sliding_window", "sliding_window"}, {"layer_types", "layer_types"}}
 	rotaryKey    = []hfKey{{"partial_rotary_factor", "rotary_fraction"}}
 	bertDropouts = []hfKey{{"hidden_dropout_prob", "dropout.embedding dropout.residual"}, {"attention_probs_dropout_prob", "dropout.attention"}}
-	bertOnly     = []hfOnly{{"is_decoder", "false"}, {"add_cross_attention", "false"}, {"chunk_size_feed_forward", "0"}}
-	fullRotary   = []hfOnly{{"partial_rotary_factor", "1"}}
+	// recorded is what any class would keep beside its result, for the caller.
+	recorded = []hfOnly{{"output_hidden_states", "false"}, {"output_attentions", "false"}}
+	bertOnly = []hfOnly{{"is_decoder", "false"}, {"add_cross_attention", "false"}, {"chunk_size_feed_forward", "0"}}
 )
 
 // attnFirst is how decoder layers register their modules: attention, MLP, then the norms.
@@ -120,8 +121,11 @@ var classes = []class{
 			{"hidden_size", "H"},
 			{"num_attention_heads", "heads"},
 			{"max_position_embeddings", "max_positions"},
+			{"scale_attn_by_inverse_layer_idx", "layer_scaled_attention"},
+			{"reorder_and_upcast_attn", "upcast_attention"},
 		}, tiedKey),
-		only: []hfOnly{{"reorder_and_upcast_attn", "false"}, {"add_cross_attention", "false"}},
+		only:   []hfOnly{{"add_cross_attention", "false"}},
+		varies: []string{"unscaled_attention"},
 	},
 	{
 		arch: "llama", heads: []string{"LlamaForCausalLM"}, wide: true,
@@ -130,7 +134,7 @@ var classes = []class{
 			L: 32, H: 4096, Heads: 32, FFN: 11008, Vocab: 32000, MaxS: 2048, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1,
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, mlpBias), only: fullRotary,
+		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, mlpBias),
 	},
 	{
 		arch: "mistral", heads: []string{"MistralForCausalLM"},
@@ -139,7 +143,7 @@ var classes = []class{
 			L: 32, H: 4096, Heads: 32, KVHeads: 8, FFN: 14336, Vocab: 32000, MaxS: 131072, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, SlidingWindow: 4096,
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, slidingKeys), only: fullRotary,
+		keys: concat(sizeKeys, groupKeys, tiedKey, slidingKeys),
 	},
 	{
 		arch: "qwen2", heads: []string{"Qwen2ForCausalLM"},
@@ -148,7 +152,7 @@ var classes = []class{
 			L: 32, H: 4096, Heads: 32, KVHeads: 32, FFN: 22016, Vocab: 151936, MaxS: 32768, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, Bias: Bias{QKV: true},
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, typedKeys), only: fullRotary,
+		keys: concat(sizeKeys, groupKeys, tiedKey, typedKeys),
 	},
 	{
 		arch: "qwen3", heads: []string{"Qwen3ForCausalLM"},
@@ -157,7 +161,7 @@ var classes = []class{
 			L: 32, H: 4096, Heads: 32, KVHeads: 32, HeadDim: 128, FFN: 22016, Vocab: 151936, MaxS: 32768, Norm: "rmsnorm", NormOrder: "pre",
 			QKNorm: true, Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1,
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, typedKeys), only: fullRotary,
+		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, typedKeys),
 	},
 	{
 		arch: "gpt-neox", heads: []string{"GPTNeoXForCausalLM"},
@@ -177,7 +181,7 @@ var classes = []class{
 		arch: "opt", heads: []string{"OPTForCausalLM"},
 		spec: Spec{
 			L: 12, H: 768, Heads: 12, FFN: 3072, Vocab: 50272, MaxS: 2048, Norm: "layernorm", NormOrder: "pre", Activation: "relu",
-			Positions: "learned", Bias: allBias, Dropout: Dropout{Residual: .1}, Tied: true,
+			Positions: "learned", Bias: allBias, Dropout: Dropout{Residual: .1}, Tied: true, FinalNorm: true,
 		},
 		keys: concat(sizeKeys, tiedKey, []hfKey{
 			{"ffn_dim", "ffn"},
@@ -187,8 +191,8 @@ var classes = []class{
 			{"word_embed_proj_dim", "embedding_dim"},
 			{"enable_bias", "bias.qkv bias.out bias.mlp"},
 		}),
-		only:   []hfOnly{{"layerdrop", "0"}, {"layer_norm_elementwise_affine", "true"}, {"_remove_final_layer_norm", "false"}},
-		varies: []string{"norm_order"},
+		only:   []hfOnly{{"layerdrop", "0"}},
+		varies: []string{"norm_order", "final_norm", "plain_norm"},
 	},
 	{
 		arch: "bert", heads: []string{"BertForMaskedLM", "BertForSequenceClassification"},
@@ -198,7 +202,7 @@ var classes = []class{
 			Dropout: Dropout{Embedding: .1, Attention: .1, Residual: .1}, Tied: true,
 		},
 		keys: concat(sizeKeys, tiedKey, bertDropouts, []hfKey{{"type_vocab_size", "token_types"}}),
-		only: concat(bertOnly, []hfOnly{{"problem_type", "single_label_classification"}}), varies: []string{"labels"},
+		only: concat(bertOnly, []hfOnly{{"problem_type", "single_label_classification"}}), varies: []string{"labels", "dropout.classifier"},
 	},
 	{
 		arch: "roberta", heads: []string{"RobertaForMaskedLM"},
@@ -218,6 +222,7 @@ var classes = []class{
 		keys: concat(sizeKeys[:3], sizeKeys[4:6], bertDropouts, []hfKey{
 			{"image_size", "image.size"}, {"patch_size", "image.patch"}, {"num_channels", "image.channels"}, {"qkv_bias", "bias.qkv"}, {"num_labels", "labels"},
 		}),
+		only: []hfOnly{{"problem_type", "single_label_classification"}},
 	},
 	{
 		arch: "mixtral", heads: []string{"MixtralForCausalLM"},
@@ -229,7 +234,7 @@ var classes = []class{
 		keys: concat(sizeKeys, groupKeys, tiedKey, slidingKeys, []hfKey{
 			{"num_local_experts", "moe.experts"}, {"num_experts", "moe.experts"}, {"num_experts_per_tok", "moe.top_k"},
 		}),
-		only:   concat(fullRotary, []hfOnly{{"output_router_logits", "false"}, {"router_jitter_noise", "0"}}),
+		only:   []hfOnly{{"output_router_logits", "false"}, {"router_jitter_noise", "0"}},
 		varies: []string{"moe.ffn"},
 	},
 	{
@@ -248,17 +253,16 @@ var classes = []class{
 			{"mlp_only_layers", "moe.dense_layers"},
 			{"norm_topk_prob", "moe.norm_top_k"},
 		}),
-		only: concat(fullRotary, []hfOnly{{"output_router_logits", "false"}}),
+		only: []hfOnly{{"output_router_logits", "false"}},
 	},
 	{
 		arch: "phi", heads: []string{"PhiForCausalLM"},
-		modules: attnFirst,
+		modules: concat(attnProjections[:3], []string{"self_attn.dense.", "self_attn.", "mlp.", ""}),
 		spec: Spec{
 			L: 24, H: 2048, Heads: 32, FFN: 8192, Vocab: 51200, MaxS: 2048, Norm: "layernorm", NormOrder: "pre", Activation: "gelu_new",
 			Positions: "rotary", Rotary: 0.5, Bias: Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true}, ParallelResidual: true,
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, rotaryKey, []hfKey{{"embd_pdrop", "dropout.embedding"}, {"resid_pdrop", "dropout.residual"}}),
-		only: []hfOnly{{"qk_layernorm", "false"}},
+		keys: concat(sizeKeys, groupKeys, tiedKey, rotaryKey, []hfKey{{"embd_pdrop", "dropout.embedding"}, {"resid_pdrop", "dropout.residual"}, {"qk_layernorm", "qk_norm"}}),
 	},
 	{
 		arch: "phi3", heads: []string{"Phi3ForCausalLM"}, wide: true,
@@ -277,7 +281,7 @@ var classes = []class{
 			Activation: "gelu_tanh", Gated: true, Positions: "rotary", Rotary: 1, Tied: true,
 		},
 		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias),
-		only: concat(fullRotary, []hfOnly{{"use_bidirectional_attention", "false"}}),
+		only: []hfOnly{{"use_bidirectional_attention", "false"}},
 	},
 	{
 		arch: "gemma2", own: []string{"norm"}, heads: []string{"Gemma2ForCausalLM"},
@@ -287,7 +291,7 @@ var classes = []class{
 			Activation: "gelu_tanh", Gated: true, Positions: "rotary", Rotary: 1, Tied: true, SlidingWindow: 4096, LogitSoftcap: true, AttnSoftcap: true,
 		},
 		keys:   concat(sizeKeys[:5], sizeKeys[6:], groupKeys, tiedKey, attnBias, typedKeys, []hfKey{{"hidden_activation", "activation"}}),
-		only:   concat(fullRotary, []hfOnly{{"use_bidirectional_attention", "false"}}),
+		only:   []hfOnly{{"use_bidirectional_attention", "false"}},
 		varies: []string{"logit_softcap", "attention_softcap"},
 	},
 	{
@@ -297,7 +301,7 @@ var classes = []class{
 			L: 32, H: 4096, Heads: 32, FFN: 11008, Vocab: 50304, MaxS: 2048, Norm: "rmsnorm", NormOrder: "post", QKNorm: true,
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1,
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias), only: fullRotary,
+		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias),
 	},
 	{
 		arch: "starcoder2", heads: []string{"Starcoder2ForCausalLM"},
@@ -309,7 +313,6 @@ var classes = []class{
 		keys: concat(sizeKeys, groupKeys, tiedKey, slidingKeys, []hfKey{
 			{"use_bias", "bias.qkv bias.out bias.mlp"}, {"residual_dropout", "dropout.residual"}, {"embedding_dropout", "dropout.embedding"},
 		}),
-		only: fullRotary,
 	},
 	{
 		arch: "falcon", heads: []string{"FalconForCausalLM"},
@@ -327,7 +330,6 @@ var classes = []class{
 			{"attention_dropout", "dropout.attention"},
 			{"hidden_dropout", "dropout.residual"},
 		}),
-		only:   concat(fullRotary, []hfOnly{{"apply_residual_connection_post_layernorm", "false"}}),
 		varies: []string{"kv_heads", "positions", "shared_norm"},
 	},
 	{
@@ -347,8 +349,8 @@ var classes = []class{
 			{"attention_dropout", "dropout.attention"},
 			{"hidden_dropout", "dropout.residual"},
 			{"seq_length", "max_positions"},
+			{"apply_residual_connection_post_layernorm", "normed_residual"},
 		}, tiedKey),
-		only: []hfOnly{{"apply_residual_connection_post_layernorm", "false"}, {"slow_but_exact", "false"}},
 	},
 	{
 		arch: "granite", heads: []string{"GraniteForCausalLM"}, wide: true,
@@ -357,7 +359,7 @@ var classes = []class{
 			L: 32, H: 4096, Heads: 32, FFN: 11008, Vocab: 32000, MaxS: 2048, Norm: "rmsnorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, LogitScale: true,
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, mlpBias), only: fullRotary,
+		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, mlpBias),
 	},
 	{
 		arch: "cohere", heads: []string{"CohereForCausalLM"},
@@ -366,7 +368,7 @@ var classes = []class{
 			L: 40, H: 8192, Heads: 64, FFN: 22528, Vocab: 256000, MaxS: 8192, Norm: "layernorm", NormOrder: "pre",
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, Tied: true, ParallelResidual: true, LogitScale: true,
 		},
-		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, []hfKey{{"use_qk_norm", "qk_norm"}}), only: fullRotary,
+		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, []hfKey{{"use_qk_norm", "qk_norm"}}),
 	},
 	{
 		arch: "t5", own: []string{"norm"}, heads: []string{"T5ForConditionalGeneration", "T5WithLMHeadModel"}, eager: true,

@@ -104,6 +104,9 @@ func countParameters(s *Spec) int64 {
 		return 0
 	}
 	norm := h + bias(s.Bias.Norm, h)
+	if s.PlainNorm {
+		norm = 0
+	}
 	attn := h*hd*(heads+2*kv) + bias(s.Bias.QKV, hd*(heads+2*kv)) + hd*heads*h + bias(s.Bias.Out, h)
 	if s.QKNorm {
 		if s.Arch == "olmo2" { // over all heads together
@@ -154,7 +157,7 @@ func countParameters(s *Spec) int64 {
 		n += int64(s.MaxS)*h + norm
 	case "opt":
 		n += int64(s.MaxS+2) * h
-		if s.NormOrder == "pre" {
+		if s.FinalNorm {
 			n += norm
 		}
 	case "bert", "roberta":

@@ -106,12 +106,23 @@ func TestLoadHFReads(t *testing.T) {
 		{"NeoX's rotary_pct", `{"model_type":"gpt_neox","rotary_pct":0.5}`, func(s *Spec) bool { return s.Rotary == 0.5 }},
 		{"rotary in rope_parameters", `{"model_type":"gpt_neox","rope_parameters":{"partial_rotary_factor":1.0}}`, func(s *Spec) bool { return s.Rotary == 1 }},
 		{"rotary in rope_scaling", `{"model_type":"phi","rope_scaling":{"partial_rotary_factor":0.4}}`, func(s *Spec) bool { return s.Rotary == 0.4 }},
+		{"part of a head, which Llama ignores", `{"model_type":"llama","partial_rotary_factor":0.5}`, func(s *Spec) bool { return s.Rotary == 1 }},
+		{"the same of a scaled table", `{"model_type":"gpt_neox","rotary_pct":0.5,"rope_scaling":{"type":"linear","factor":2.0}}`, func(s *Spec) bool { return s.Rotary == 0.5 }},
+		{"gelu_fast", `{"model_type":"gpt_neox","hidden_act":"gelu_fast"}`, func(s *Spec) bool { return s.Activation == "gelu_fast" }},
+		{"BLOOM's slices of one part", `{"model_type":"bloom","slow_but_exact":true,"pretraining_tp":1}`, func(s *Spec) bool { return s.L == 2 }},
 		{"hyphen in model_type", `{"model_type":"gpt-neox"}`, func(s *Spec) bool { return s.Arch == "gpt-neox" }},
 		{"n_inner null", `{"model_type":"gpt2","n_embd":1024,"n_head":16,"n_inner":null}`, func(s *Spec) bool { return s.FFN == 4096 }},
 		{"n_inner", `{"model_type":"gpt2","n_inner":1000}`, func(s *Spec) bool { return s.FFN == 1000 }},
+		{"GPT-2's attention", `{"model_type":"gpt2","reorder_and_upcast_attn":true,"scale_attn_by_inverse_layer_idx":true,"scale_attn_weights":false}`, func(s *Spec) bool {
+			return s.UpcastAttn && s.LayerScaledAttn && s.UnscaledAttn
+		}},
 		{"standard names in GPT-2", `{"model_type":"gpt2","num_hidden_layers":3,"hidden_size":144}`, func(s *Spec) bool { return s.L == 3 && s.H == 144 }},
 		{"OPT-350m", `{"model_type":"opt","hidden_size":1024,"num_attention_heads":16,"do_layer_norm_before":false,"word_embed_proj_dim":512}`, func(s *Spec) bool {
-			return s.NormOrder == "post" && s.EmbedDim == 512
+			return s.NormOrder == "post" && s.EmbedDim == 512 && !s.FinalNorm
+		}},
+		{"OPT without a last norm", `{"model_type":"opt","_remove_final_layer_norm":true}`, func(s *Spec) bool { return s.NormOrder == "pre" && !s.FinalNorm }},
+		{"OPT's norms without weights", `{"model_type":"opt","layer_norm_elementwise_affine":false,"enable_bias":false}`, func(s *Spec) bool {
+			return s.PlainNorm && s.FinalNorm && !s.Bias.QKV && !s.Bias.Out && !s.Bias.MLP
 		}},
 		{"OPT's projection of the same width", `{"model_type":"opt","word_embed_proj_dim":768}`, func(s *Spec) bool { return s.EmbedDim == 0 && s.NormOrder == "pre" }},
 		{"Falcon-RW heads", `{"model_type":"falcon","multi_query":false}`, func(s *Spec) bool { return s.KVHeads == 71 }},
@@ -127,6 +138,8 @@ func TestLoadHFReads(t *testing.T) {
 		{"BLOOM's n_embed", `{"model_type":"bloom","n_embed":1024,"n_layer":24,"num_attention_heads":16}`, func(s *Spec) bool {
 			return s.H == 1024 && s.L == 24 && s.Heads == 16 && s.FFN == 4096 && s.Attention == "eager"
 		}},
+		{"BLOOM's residuals", `{"model_type":"bloom","apply_residual_connection_post_layernorm":true}`, func(s *Spec) bool { return s.NormedResidual }},
+		{"Phi's norms of queries and keys", `{"model_type":"phi","qk_layernorm":true}`, func(s *Spec) bool { return s.QKNorm }},
 		{"T5 v1.1", `{"model_type":"t5","feed_forward_proj":"gated-gelu","num_decoder_layers":4}`, func(s *Spec) bool {
 			return s.Gated && s.Activation == "gelu_new" && s.DecoderL == 4 && s.L == 6 && s.LogitScale
 		}},
@@ -136,12 +149,14 @@ func TestLoadHFReads(t *testing.T) {
 		}},
 		{"BERT classifier", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"num_labels":3}`, func(s *Spec) bool { return s.Labels == 3 }},
 		{"BERT classifier's default", `{"model_type":"bert","architectures":["BertForSequenceClassification"]}`, func(s *Spec) bool { return s.Labels == 2 }},
+		{"BERT classifier's dropout", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"hidden_dropout_prob":0.2}`, func(s *Spec) bool { return s.Dropout.Classifier == 0.2 }},
+		{"BERT classifier's own dropout", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"classifier_dropout":0.0}`, func(s *Spec) bool { return s.Dropout.Classifier == 0 }},
 		{"BERT without a head for labels", `{"model_type":"bert","num_labels":3}`, func(s *Spec) bool { return s.Labels == 0 }},
 		{"Mixtral's experts", `{"model_type":"mixtral","num_local_experts":4,"intermediate_size":512}`, func(s *Spec) bool { return s.MoE.Experts == 4 && s.MoE.FFN == 512 && s.MoE.NormTopK }},
 		{"swish is silu", `{"model_type":"llama","hidden_act":"swish"}`, func(s *Spec) bool { return s.Activation == "silu" }},
 		{"tanh gelu", `{"model_type":"gemma","hidden_act":"gelu_pytorch_tanh"}`, func(s *Spec) bool { return s.Activation == "gelu_tanh" }},
 		{"attention implementation", `{"model_type":"llama","_attn_implementation":"flash_attention_2"}`, func(s *Spec) bool { return s.Attention == "flash2" }},
-		{"harmless settings", `{"model_type":"gpt2","scale_attn_by_inverse_layer_idx":true,"use_cache":false,"summary_type":"mean"}`, func(s *Spec) bool { return s.L == 12 }},
+		{"harmless settings", `{"model_type":"gpt2","use_cache":false,"summary_type":"mean"}`, func(s *Spec) bool { return s.L == 12 }},
 		{"a key twice: Python takes the last", `{"model_type":"gpt2","n_layer":3,"n_layer":4}`, func(s *Spec) bool { return s.L == 4 }},
 		{"name from the hub", `{"model_type":"gpt2","_name_or_path":"org/x"}`, func(s *Spec) bool { return s.Name == "org/x" }},
 	}
@@ -168,13 +183,15 @@ func TestLoadHFRefuses(t *testing.T) {
 		{"head", `{"model_type": "bert", "architectures": ["BertForTokenClassification"]}`, `1:42: BertForTokenClassification is not modelled: of bert only BertForMaskedLM or BertForSequenceClassification is`},
 		{"regression", `{"model_type": "vit", "num_labels": 1}`, `1:37: labels 1: a regression's loss is not modelled: only the cross-entropy of 2 classes or more is`},
 		{"quantized", `{"model_type": "llama", "quantization_config": {"bits": 4}}`, `1:48: quantization_config: quantized weights are not modelled: only fp32, bf16 and fp16 are`},
-		{"upcast", "{\"model_type\": \"gpt2\",\n \"reorder_and_upcast_attn\": true}", `2:29: gpt2 with reorder_and_upcast_attn: true is not modelled: only false is`},
+		{"cross attention", "{\"model_type\": \"gpt2\",\n \"add_cross_attention\": true}", `2:25: gpt2 with add_cross_attention: true is not modelled: only false is`},
 		{"decoder BERT", `{"model_type": "bert", "is_decoder": true}`, `1:38: bert with is_decoder: true is not modelled: only false is`},
 		{"Falcon's norms", `{"model_type": "falcon", "num_ln_in_parallel_attn": 2}`, `1:53: falcon with num_ln_in_parallel_attn: 2 is not modelled: without new_decoder_architecture only 1 is`},
-		{"Phi's norm", `{"model_type": "phi", "qk_layernorm": true}`, `1:39: phi with qk_layernorm: true is not modelled: only false is`},
 		{"layer drop", `{"model_type": "opt", "layerdrop": 0.1}`, `1:36: opt with layerdrop: 0.1 is not modelled: only 0 is`},
-		{"partial rotary Llama", `{"model_type": "llama", "partial_rotary_factor": 0.5}`, `1:50: llama with partial_rotary_factor: 0.5 is not modelled: only 1 is`},
-		{"activation", `{"model_type": "llama", "hidden_act": "relu2"}`, `1:39: activation: "relu2" is not one of gelu, gelu_new, gelu_tanh, silu, relu, tanh, quick_gelu (did you mean "relu"?)`},
+		{"partial rotary Llama", `{"model_type": "llama", "partial_rotary_factor": 0.5, "rope_scaling": {"type": "yarn", "factor": 2.0}}`, `1:50: llama with partial_rotary_factor: 0.5 and type: "yarn" is no model: its rotary table would be narrower than its heads`},
+		{"kept hidden states", `{"model_type": "llama", "output_hidden_states": true}`, `1:49: llama with output_hidden_states: true is not modelled: only false is`},
+		{"multi-label ViT", `{"model_type": "vit", "problem_type": "multi_label_classification"}`, `1:39: vit with problem_type: "multi_label_classification" is not modelled: only single_label_classification is`},
+		{"BLOOM in slices", `{"model_type": "bloom", "pretraining_tp": 4, "slow_but_exact": true}`, `1:64: bloom with slow_but_exact: true and pretraining_tp: 4 is not modelled: only false is`},
+		{"activation", `{"model_type": "llama", "hidden_act": "relu2"}`, `1:39: activation: "relu2" is not one of gelu, gelu_new, gelu_tanh, gelu_fast, silu, relu, tanh, quick_gelu (did you mean "relu"?)`},
 		{"several at once", "{\"model_type\": \"llama\",\n\"hidden_size\": 0,\n\"num_hidden_layers\": \"32\",\n\"torch_dtype\": \"float8_e4m3fn\"}", `
 2:16: H: 0, but it is a whole number of at least 1
 3:22: L: "32" is a word: write 32

@@ -25,7 +25,7 @@ var (
 	precisions  = []string{"fp32", "bf16", "fp16", "amp-bf16", "amp-fp16"}
 	attentions  = []string{"eager", "sdpa", "math", "flash2"}
 	norms       = []string{"layernorm", "rmsnorm", "rmsnorm-fused"}
-	activations = []string{"gelu", "gelu_new", "gelu_tanh", "silu", "relu", "tanh", "quick_gelu"}
+	activations = []string{"gelu", "gelu_new", "gelu_tanh", "gelu_fast", "silu", "relu", "tanh", "quick_gelu"}
 	optimizers  = []string{"adamw", "adamw-loop", "adamw-fused", "sgd", "none"}
 	adapters    = []string{"fp32", "bf16", "fp16"}
 )
@@ -50,6 +50,7 @@ var fields = []field{
 	{key: "checkpoint", ptr: func(s *Spec) any { return &s.Checkpoint }},
 	{key: "norm", ptr: func(s *Spec) any { return &s.Norm }, enum: norms},
 	{key: "norm_order", ptr: func(s *Spec) any { return &s.NormOrder }, enum: []string{"pre", "post"}},
+	{key: "plain_norm", ptr: func(s *Spec) any { return &s.PlainNorm }},
 	{key: "qk_norm", ptr: func(s *Spec) any { return &s.QKNorm }},
 	{key: "activation", ptr: func(s *Spec) any { return &s.Activation }, enum: activations},
 	{key: "gated", ptr: func(s *Spec) any { return &s.Gated }},
@@ -65,14 +66,19 @@ var fields = []field{
 	{key: "dropout.attention", ptr: func(s *Spec) any { return &s.Dropout.Attention }},
 	{key: "dropout.residual", ptr: func(s *Spec) any { return &s.Dropout.Residual }},
 	{key: "dropout.mlp", ptr: func(s *Spec) any { return &s.Dropout.MLP }},
+	{key: "dropout.classifier", ptr: func(s *Spec) any { return &s.Dropout.Classifier }},
 	{key: "tied", ptr: func(s *Spec) any { return &s.Tied }},
 	{key: "parallel_residual", ptr: func(s *Spec) any { return &s.ParallelResidual }},
+	{key: "normed_residual", ptr: func(s *Spec) any { return &s.NormedResidual }},
 	{key: "new_decoder", ptr: func(s *Spec) any { return &s.NewDecoder }},
 	{key: "shared_norm", ptr: func(s *Spec) any { return &s.SharedNorm }},
 	{key: "sliding_window", ptr: func(s *Spec) any { return &s.SlidingWindow }},
 	{key: "layer_types", ptr: func(s *Spec) any { return &s.LayerTypes }, enum: []string{"full_attention", "sliding_attention"}},
 	{key: "logit_softcap", ptr: func(s *Spec) any { return &s.LogitSoftcap }},
 	{key: "attention_softcap", ptr: func(s *Spec) any { return &s.AttnSoftcap }},
+	{key: "unscaled_attention", ptr: func(s *Spec) any { return &s.UnscaledAttn }},
+	{key: "layer_scaled_attention", ptr: func(s *Spec) any { return &s.LayerScaledAttn }},
+	{key: "upcast_attention", ptr: func(s *Spec) any { return &s.UpcastAttn }},
 	{key: "logit_scale", ptr: func(s *Spec) any { return &s.LogitScale }},
 	{key: "moe.experts", ptr: func(s *Spec) any { return &s.MoE.Experts }, low: 1},
 	{key: "moe.top_k", ptr: func(s *Spec) any { return &s.MoE.TopK }, low: 1},

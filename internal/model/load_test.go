@@ -94,7 +94,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"typos", minimal + "hiden: 3\nvocabb: 7\nL1: 3\n", `
 7:1: unknown key "hiden" (did you mean "H"?)
 8:1: unknown key "vocabb" (did you mean "vocab"?)
-9:1: unknown key "L1": known are name, arch, L, S, H, B, heads, kv_heads, head_dim, ffn, vocab, decoder_L, decoder_S, dtype, attention, checkpoint, norm, norm_order, qk_norm, activation, gated, positions, rotary_fraction, max_positions, bias, dropout, tied, parallel_residual, new_decoder, shared_norm, sliding_window, layer_types, logit_softcap, attention_softcap, logit_scale, moe, image, labels, token_types, embedding_dim, need_weights, causal, final_norm, ops, train, parallel`},
+9:1: unknown key "L1": known are name, arch, L, S, H, B, heads, kv_heads, head_dim, ffn, vocab, decoder_L, decoder_S, dtype, attention, checkpoint, norm, norm_order, plain_norm, qk_norm, activation, gated, positions, rotary_fraction, max_positions, bias, dropout, tied, parallel_residual, normed_residual, new_decoder, shared_norm, sliding_window, layer_types, logit_softcap, attention_softcap, unscaled_attention, layer_scaled_attention, upcast_attention, logit_scale, moe, image, labels, token_types, embedding_dim, need_weights, causal, final_norm, ops, train, parallel`},
 		{"key of a section outside it", minimal + "optimizer: adamw\n", `7:1: unknown key "optimizer" (did you mean "train.optimizer"?)`},
 		{"missing", "L: 12\nS: 1024\nH: 768\n", `1:1: missing B, heads, dtype: a spec needs L, S, H, B, heads, dtype`},
 		{"missing and more", "L: 12\nparallel: {tp: 8}\nS: 8k\n", "1:1: missing H, B, heads, dtype: a spec needs L, S, H, B, heads, dtype\n2:16: parallel.tp: 8 is not modelled yet: only 1 is\n3:4: S: \"8k\" is a word: write 8192"},
@@ -130,6 +130,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"kv_heads do not divide", minimal + "arch: llama\nkv_heads: 5\n", `8:11: kv_heads 5 does not divide heads 12`},
 		{"no groups in GPT-2", minimal + "kv_heads: 4\n", `7:11: kv_heads: arch gpt2 has 12 only`},
 		{"no experts in Llama", minimal + "arch: llama\nmoe: {experts: 8, top_k: 2}\n", "8:16: moe.experts: arch llama has none\n8:26: moe.top_k: arch llama has none"},
+		{"a last norm after OPT's post norms", minimal + "arch: opt\nnorm_order: post\nfinal_norm: true\n", `9:13: final_norm: OPT has none where norms follow the sublayers (norm_order post)`},
 		{"vocab 0", minimal + "vocab: 0\n", `7:8: vocab: 0, but it is a whole number of at least 1`},
 		{"tied and untied", minimal + "tied: true\nuntied: true\n", "8:1: unknown key \"untied\" (did you mean \"tied: false\"?)\n8:1: tied and untied are given together: write one of tied: true, tied: false"},
 		{"dtype typo", with("bf16", "bfloat"), `6:8: dtype: "bfloat" is not one of fp32, bf16, fp16, amp-bf16, amp-fp16`},

@@ -32,8 +32,9 @@ type Spec struct {
 
 	Norm       string  `yaml:"norm,omitempty" json:"norm,omitempty" jsonschema:"enum=layernorm,enum=rmsnorm,enum=rmsnorm-fused,description=Normalisation: LayerNorm; RMSNorm composed as Hugging Face does; RMSNorm as one fused op."`
 	NormOrder  string  `yaml:"norm_order,omitempty" json:"norm_order,omitempty" jsonschema:"enum=pre,enum=post,description=Norm before or after each sublayer (torch-encoder and opt)."`
+	PlainNorm  bool    `yaml:"plain_norm,omitempty" json:"plain_norm,omitempty" jsonschema:"description=Norms have no learned weight and shift (opt)."`
 	QKNorm     bool    `yaml:"qk_norm" json:"qk_norm" jsonschema:"description=Normalise queries and keys."`
-	Activation string  `yaml:"activation,omitempty" json:"activation,omitempty" jsonschema:"enum=gelu,enum=gelu_new,enum=gelu_tanh,enum=silu,enum=relu,enum=tanh,enum=quick_gelu,description=MLP activation."`
+	Activation string  `yaml:"activation,omitempty" json:"activation,omitempty" jsonschema:"enum=gelu,enum=gelu_new,enum=gelu_tanh,enum=gelu_fast,enum=silu,enum=relu,enum=tanh,enum=quick_gelu,description=MLP activation."`
 	Gated      bool    `yaml:"gated" json:"gated" jsonschema:"description=Gated MLP (SwiGLU or GeGLU, by the activation)."`
 	Positions  string  `yaml:"positions,omitempty" json:"positions,omitempty" jsonschema:"enum=learned,enum=rotary,enum=alibi,enum=relative,enum=sinusoidal,enum=none,description=Position information."`
 	Rotary     float64 `yaml:"rotary_fraction,omitempty" json:"rotary_fraction,omitempty" jsonschema:"description=Share of head_dim that is rotated (default 1)."`
@@ -43,12 +44,16 @@ type Spec struct {
 	Dropout          Dropout  `yaml:"dropout" json:"dropout"`
 	Tied             bool     `yaml:"tied" json:"tied" jsonschema:"description=Head shares the embedding's weight."`
 	ParallelResidual bool     `yaml:"parallel_residual" json:"parallel_residual" jsonschema:"description=Attention and MLP read the same layer input."`
+	NormedResidual   bool     `yaml:"normed_residual,omitempty" json:"normed_residual,omitempty" jsonschema:"description=Residuals are taken after the norms (bloom)."`
 	NewDecoder       bool     `yaml:"new_decoder" json:"new_decoder" jsonschema:"description=Falcon's new decoder architecture: keys and values beside the queries of their group and a norm for each parallel branch."`
 	SharedNorm       bool     `yaml:"shared_norm,omitempty" json:"shared_norm,omitempty" jsonschema:"description=One norm for both branches of Falcon's new decoder architecture (Falcon 2)."`
 	SlidingWindow    int      `yaml:"sliding_window" json:"sliding_window" jsonschema:"minimum=0,description=Attention window in tokens of the layers that slide; 0 is none."`
 	LayerTypes       []string `yaml:"layer_types,omitempty" json:"layer_types,omitempty" jsonschema:"description=full_attention or sliding_attention for each layer (default: all slide if sliding_window is set)."`
 	LogitSoftcap     bool     `yaml:"logit_softcap" json:"logit_softcap" jsonschema:"description=Logits pass tanh(x/c)*c before the loss (Gemma 2)."`
 	AttnSoftcap      bool     `yaml:"attention_softcap" json:"attention_softcap" jsonschema:"description=Attention scores pass tanh(x/c)*c (Gemma 2; eager only)."`
+	UnscaledAttn     bool     `yaml:"unscaled_attention,omitempty" json:"unscaled_attention,omitempty" jsonschema:"description=Attention scores are not divided by the root of head_dim (gpt2)."`
+	LayerScaledAttn  bool     `yaml:"layer_scaled_attention,omitempty" json:"layer_scaled_attention,omitempty" jsonschema:"description=Attention scores are divided by the number of the layer from 1 on (gpt2)."`
+	UpcastAttn       bool     `yaml:"upcast_attention,omitempty" json:"upcast_attention,omitempty" jsonschema:"description=Attention scores and weights are made in fp32 (gpt2; eager only)."`
 	LogitScale       bool     `yaml:"logit_scale" json:"logit_scale" jsonschema:"description=Logits (Cohere and Granite) or the decoder's output (T5) are multiplied by a constant."`
 
 	MoE   *MoE   `yaml:"moe,omitempty" json:"moe,omitempty"`
@@ -61,9 +66,10 @@ type Spec struct {
 	EmbedDim int `yaml:"embedding_dim,omitempty" json:"embedding_dim,omitempty" jsonschema:"minimum=1,description=Width of the token table (default H)."`
 	// NeedWeights is nn.MultiheadAttention's need_weights (torch-encoder): true takes the bmm + softmax path.
 	NeedWeights bool `yaml:"need_weights,omitempty" json:"need_weights,omitempty" jsonschema:"description=nn.MultiheadAttention returns its weights: bmm and softmax instead of SDPA (torch-encoder)."`
-	// Causal and FinalNorm describe a torch-encoder: a causal mask, and a norm after the last layer.
-	Causal    bool `yaml:"causal,omitempty" json:"causal,omitempty" jsonschema:"description=Causal mask (torch-encoder)."`
-	FinalNorm bool `yaml:"final_norm,omitempty" json:"final_norm,omitempty" jsonschema:"description=Norm after the last layer (torch-encoder)."`
+	// Causal is a torch-encoder's causal mask.
+	Causal bool `yaml:"causal,omitempty" json:"causal,omitempty" jsonschema:"description=Causal mask (torch-encoder)."`
+	// FinalNorm is true by default for an opt whose norms come before the sublayers.
+	FinalNorm bool `yaml:"final_norm" json:"final_norm" jsonschema:"description=Norm after the last layer (torch-encoder and opt)."`
 	// Ops lists the ops of one block of arch custom, such as [linear 4H, gelu, linear H].
 	Ops []string `yaml:"ops,omitempty" json:"ops,omitempty" jsonschema:"description=Ops of one block of arch custom: linear 4H or gelu or relu or layernorm or dropout 0.1 or attention or residual ..."`
 
@@ -91,6 +97,8 @@ type Dropout struct {
 	Attention float64 `yaml:"attention" json:"attention"` // on attention probabilities
 	Residual  float64 `yaml:"residual" json:"residual"`   // on each sublayer's output (hidden dropout)
 	MLP       float64 `yaml:"mlp" json:"mlp"`             // inside the MLP, after the activation (T5, torch-encoder)
+	// Classifier is before the head of a BERT classifier; by default Residual.
+	Classifier float64 `yaml:"classifier" json:"classifier"`
 }
 
 // MoE describes a mixture-of-experts MLP: each token goes to TopK of Experts MLPs of width FFN.

@@ -56,6 +56,12 @@ func (s *Spec) problems() []problem {
 			add("activation", "activation %s does not suit arch %s, which has its own %s", s.Activation, s.Arch, c.spec.Activation)
 		}
 	}
+	if s.Arch == "opt" && s.NormOrder == "post" && s.FinalNorm {
+		add("final_norm", "final_norm: OPT has none where norms follow the sublayers (norm_order post)")
+	}
+	if s.Arch == "bert" && s.Labels == 0 && s.Dropout.Classifier > 0 {
+		add("dropout.classifier", "dropout.classifier %g: only a classifier has it: give labels", s.Dropout.Classifier)
+	}
 	if s.L > maxLayers {
 		add("L", "L %d is above %d layers", s.L, maxLayers)
 	}

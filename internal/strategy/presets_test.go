@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/gpu"
+	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
 	"ckptplan/internal/unit"
 )
@@ -49,45 +50,76 @@ func TestPresets(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.preset, func(t *testing.T) {
 			p := program(t, c.preset, func(s *model.Spec) { s.B, s.S = c.b, c.s })
-			pr, err := price(p, sheet)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pr.prune(nil)
-			prob := pr.problem(p.Graph)
-			low, err := MinMemory(context.Background(), prob)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lo, hi := low.Peak+pr.sharedBytes(), pr.keep.Peak.Bytes
-			last := int64(1) << 62
-			for _, part := range []int64{0, 15, 40, 75, 100} {
-				budget := lo + (hi-lo)*part/100
-				if budget < lo {
-					continue // layers are not what sets the peak
-				}
-				res, err := Optimize(context.Background(), p, Request{Budget: unit.Bytes(budget), Reserve: 0, Sheet: sheet, Class: "flat"})
-				var no *NoPlanError
-				if errors.As(err, &no) {
-					t.Fatalf("%d %%: %v, though %d was said to work", part, err, low.Peak)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				if res.Timeline.Peak.Bytes > budget || res.Timeline.Peak.Bytes != res.Solution.Peak {
-					t.Errorf("%d %%: budget %d, simulated %d, believed %d", part, budget, res.Timeline.Peak.Bytes, res.Solution.Peak)
-				}
-				if step := res.Timeline.Times.Step(); step > last {
-					t.Errorf("%d %%: a larger budget costs time: %d after %d", part, step, last)
-				} else {
-					last = step
-				}
-				for _, a := range res.Named {
-					if int64(a.Timeline.Peak.Bytes) <= budget && a.Timeline.Times.Step() < res.Timeline.Times.Step() {
-						t.Errorf("%d %%: %s is faster", part, a.Name)
-					}
-				}
-			}
+			checkBudgets(t, p, sheet)
 		})
+	}
+}
+
+// The same for settings of a class that no preset has.
+func TestClassSettings(t *testing.T) {
+	sheet, err := gpu.Lookup("a100-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, preset string
+		change       func(*model.Spec)
+	}{
+		{"the head reads the last layer's output itself", "opt-1.3b", func(s *model.Spec) { s.FinalNorm = false }},
+		{"norms without weights", "opt-350m", func(s *model.Spec) { s.PlainNorm = true }},
+		{"fp32 scores", "gpt2", func(s *model.Spec) { s.UpcastAttn, s.Attention = true, "eager" }},
+		{"residuals after the norms", "bloom-560m", func(s *model.Spec) { s.NormedResidual = true }},
+		{"norms of queries and keys", "phi-1.5", func(s *model.Spec) { s.QKNorm, s.Activation = true, "gelu_fast" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			checkBudgets(t, program(t, c.preset, func(s *model.Spec) {
+				s.B, s.S = 8, 1024
+				c.change(s)
+			}), sheet)
+		})
+	}
+}
+
+// checkBudgets holds the flat plans of a program at budgets between the least that works and keeping everything.
+func checkBudgets(t *testing.T, p *memory.Program, sheet *gpu.Sheet) {
+	t.Helper()
+	pr, err := price(p, sheet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pr.prune(nil)
+	prob := pr.problem(p.Graph)
+	low, err := MinMemory(context.Background(), prob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lo, hi := low.Peak+pr.sharedBytes(), pr.keep.Peak.Bytes
+	last := int64(1) << 62
+	for _, part := range []int64{0, 15, 40, 75, 100} {
+		budget := lo + (hi-lo)*part/100
+		if budget < lo {
+			continue // layers are not what sets the peak
+		}
+		res, err := Optimize(context.Background(), p, Request{Budget: unit.Bytes(budget), Reserve: 0, Sheet: sheet, Class: "flat"})
+		var no *NoPlanError
+		if errors.As(err, &no) {
+			t.Fatalf("%d %%: %v, though %d was said to work", part, err, low.Peak)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Timeline.Peak.Bytes > budget || res.Timeline.Peak.Bytes != res.Solution.Peak {
+			t.Errorf("%d %%: budget %d, simulated %d, believed %d", part, budget, res.Timeline.Peak.Bytes, res.Solution.Peak)
+		}
+		if step := res.Timeline.Times.Step(); step > last {
+			t.Errorf("%d %%: a larger budget costs time: %d after %d", part, step, last)
+		} else {
+			last = step
+		}
+		for _, a := range res.Named {
+			if int64(a.Timeline.Peak.Bytes) <= budget && a.Timeline.Times.Step() < res.Timeline.Times.Step() {
+				t.Errorf("%d %%: %s is faster", part, a.Name)
+			}
+		}
 	}
 }

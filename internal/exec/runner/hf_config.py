@@ -10,6 +10,7 @@ WINDOW = {"sliding_window": "sliding_window"}
 QKV_BIAS = {"attention_bias": "bias.qkv"}
 BERT = {
     **SIZES, **TIED, "hidden_dropout_prob": "dropout.residual", "attention_probs_dropout_prob": "dropout.attention", "type_vocab_size": "token_types",
+    "classifier_dropout": "dropout.classifier",
 }
 DECODER = {**SIZES, **GROUPS, **TIED}
 
@@ -17,6 +18,7 @@ KEYS = {
     "gpt2": {
         "n_layer": "L", "n_embd": "H", "n_head": "heads", "n_inner": "ffn", "n_positions": "max_positions", "vocab_size": "vocab",
         "activation_function": "activation", "embd_pdrop": "dropout.embedding", "attn_pdrop": "dropout.attention", "resid_pdrop": "dropout.residual", **TIED,
+        "scale_attn_by_inverse_layer_idx": "layer_scaled_attention", "reorder_and_upcast_attn": "upcast_attention",
     },
     "llama": {**DECODER, **QKV_BIAS, "mlp_bias": "bias.mlp"},
     "mistral": {**DECODER, **WINDOW},
@@ -43,7 +45,8 @@ KEYS = {
         **DECODER, **QKV_BIAS, **WINDOW, "num_experts": "moe.experts", "num_experts_per_tok": "moe.top_k", "moe_intermediate_size": "moe.ffn",
         "decoder_sparse_step": "moe.sparse_step", "mlp_only_layers": "moe.dense_layers", "norm_topk_prob": "moe.norm_top_k",
     },
-    "phi": {**DECODER, "partial_rotary_factor": "rotary_fraction", "embd_pdrop": "dropout.embedding", "resid_pdrop": "dropout.residual"},
+    "phi": {**DECODER, "partial_rotary_factor": "rotary_fraction", "embd_pdrop": "dropout.embedding", "resid_pdrop": "dropout.residual",
+            "qk_layernorm": "qk_norm"},
     "phi3": {**DECODER, **WINDOW, "partial_rotary_factor": "rotary_fraction", "resid_pdrop": "dropout.residual"},
     "gemma": {**DECODER, **QKV_BIAS},
     "gemma2": {**DECODER, **QKV_BIAS, **WINDOW, "hidden_activation": "activation"},
@@ -56,7 +59,7 @@ KEYS = {
     },
     "bloom": {
         "n_layer": "L", "hidden_size": "H", "n_head": "heads", "vocab_size": "vocab", "attention_dropout": "dropout.attention",
-        "hidden_dropout": "dropout.residual", **TIED,
+        "hidden_dropout": "dropout.residual", "apply_residual_connection_post_layernorm": "normed_residual", **TIED,
     },
     "granite": {**DECODER, **QKV_BIAS, "mlp_bias": "bias.mlp"},
     "cohere": {**DECODER, **QKV_BIAS, "use_qk_norm": "qk_norm"},
@@ -89,8 +92,14 @@ def fields(spec):
     if arch == "gemma2":
         out["final_logit_softcapping"] = 30.0 if spec["logit_softcap"] else None
         out["attn_logit_softcapping"] = 50.0 if spec["attention_softcap"] else None
+    if arch == "bert" and spec.get("labels"):
+        out["num_labels"] = spec["labels"]
+    if arch == "gpt2":
+        out["scale_attn_weights"] = not spec.get("unscaled_attention")
     if arch == "opt":
         out["do_layer_norm_before"] = spec["norm_order"] == "pre"
+        out["_remove_final_layer_norm"] = not spec["final_norm"]
+        out["layer_norm_elementwise_affine"] = not spec.get("plain_norm")
     if arch == "t5":
         out["feed_forward_proj"] = ("gated-gelu" if spec["activation"] == "gelu_new" else "gated-" + spec["activation"]) if spec["gated"] else spec["activation"]
         out["tie_word_embeddings"] = spec["logit_scale"]

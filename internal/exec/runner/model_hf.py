@@ -20,12 +20,18 @@ def build(spec, config, device):
     cfg.use_cache = False
     if (getattr(cfg, "pad_token_id", None) or 0) >= getattr(cfg, "vocab_size", 1):
         cfg.pad_token_id = None  # the class's default, outside a small vocabulary
-    cls = getattr(transformers, HEADS.get(spec["arch"], "AutoModelForCausalLM"))
+    cls = getattr(transformers, head(spec))
     model = cls.from_config(cfg, attn_implementation=attention(spec, device))
     model.to(weights_dtype(spec["dtype"]))
     if device.type == "meta":
         reads_no_values(model)
     return model, f"transformers {type(model).__name__}"
+
+
+def head(spec):
+    if spec["arch"] == "bert" and spec.get("labels"):
+        return "AutoModelForSequenceClassification"
+    return HEADS.get(spec["arch"], "AutoModelForCausalLM")
 
 
 def attention(spec, device):

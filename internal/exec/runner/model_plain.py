@@ -22,6 +22,11 @@ def build(spec, device):
         raise Refusal("no_transformers", f"{spec['arch']} is run with transformers, which cannot be imported")
     if spec["arch"] == "mistral" and spec.get("sliding_window") and spec["sliding_window"] < spec["S"]:
         raise Refusal("no_transformers", "a sliding window shorter than the sequence is run with transformers, which cannot be imported")
+    for key in ("unscaled_attention", "layer_scaled_attention", "upcast_attention"):
+        if spec.get(key):
+            raise Refusal("no_transformers", f"{key} is run with transformers, which cannot be imported")
+    if spec["arch"] == "bert" and spec.get("labels"):
+        raise Refusal("no_transformers", "a BERT classifier is run with transformers, which cannot be imported")
     return maker(spec), f"plain PyTorch {maker.__name__}"
 
 
