@@ -98,9 +98,6 @@ func (b *Builder) inputRequiresGrad(x TensorID) TensorID {
 	return x
 }
 
-// inputGrad: users of LoRA turn input gradients on together with any checkpointing.
-func (s *Spec) inputGrad() bool { return s.Checkpoint != "" && s.Checkpoint != "none" }
-
 // norm is the layer norm or RMSNorm that the spec names, over the last dimension of width h.
 func (b *Builder) norm(x TensorID, name string, h int64) TensorID {
 	switch b.spec.Norm {
