@@ -170,6 +170,7 @@ func TestLoadHFRefuses(t *testing.T) {
 		{"quantized", `{"model_type": "llama", "quantization_config": {"bits": 4}}`, `1:48: quantization_config: quantized weights are not modelled: only fp32, bf16 and fp16 are`},
 		{"upcast", "{\"model_type\": \"gpt2\",\n \"reorder_and_upcast_attn\": true}", `2:29: gpt2 with reorder_and_upcast_attn: true is not modelled: only false is`},
 		{"decoder BERT", `{"model_type": "bert", "is_decoder": true}`, `1:38: bert with is_decoder: true is not modelled: only false is`},
+		{"Falcon's one head", `{"model_type": "falcon", "num_attention_heads": 1, "multi_query": false}`, `1:67: falcon with multi_query: false is not modelled for one attention head`},
 		{"Falcon's norms", `{"model_type": "falcon", "num_ln_in_parallel_attn": 2}`, `1:53: falcon with num_ln_in_parallel_attn: 2 is not modelled: without new_decoder_architecture only 1 is`},
 		{"Phi's norm", `{"model_type": "phi", "qk_layernorm": true}`, `1:39: phi with qk_layernorm: true is not modelled: only false is`},
 		{"layer drop", `{"model_type": "opt", "layerdrop": 0.1}`, `1:36: opt with layerdrop: 0.1 is not modelled: only 0 is`},
