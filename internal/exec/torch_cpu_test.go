@@ -17,7 +17,11 @@ func small(t *testing.T, doc string) *model.Graph {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return build(t, s)
+	g, err := s.BuildCPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }
 
 const (
@@ -34,7 +38,11 @@ func cached(layers int, ops ...string) *plan.Plan {
 	return &plan.Plan{Strategy: "custom", Nodes: []plan.Node{{First: 0, Last: layers - 1, Option: &o}}}
 }
 
-// TestTorchCPUPeak holds the profiler's peak of a real step against the prediction.
+// cpuTolerance leaves room for the numbers in Python's expressions, each a tensor of 8 bytes or 4 while an op's node holds
+// it: 200 bytes of 23 million here.
+const cpuTolerance = 0.00002
+
+// TestTorchCPUPeak holds the profiler's figures of a real step against the prediction.
 func TestTorchCPUPeak(t *testing.T) {
 	py := torchPython(t)
 	for _, c := range []struct{ name, doc, strategy string }{
@@ -64,12 +72,10 @@ func TestTorchCPUPeak(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cmp := Compare(judge(t, g, p), m, 0.005)
-			for _, d := range cmp.Lines {
-				t.Logf("%-16s predicted %d measured %d %+.3f%%", d.What, d.Predicted, d.Measured, 100*d.Share)
-			}
-			if last := cmp.Lines[len(cmp.Lines)-1]; !last.Within {
-				t.Errorf("peak: predicted %d, measured %d", last.Predicted, last.Measured)
+			for _, d := range Compare(judge(t, g, p), m, cpuTolerance).Lines {
+				if !d.Within {
+					t.Errorf("%s: predicted %d, measured %d (%+d)", d.What, int64(d.Predicted), int64(d.Measured), int64(d.Predicted-d.Measured))
+				}
 			}
 		})
 	}

@@ -136,6 +136,10 @@ func (m *machine) owners(weights, inputs unit.Bytes) []Owner {
 			rest -= gr.bytes
 		}
 	}
+	for range m.keptStates() {
+		add(RegionInputs, "random state", "", m.g.RandomState)
+		rest -= m.g.RandomState
+	}
 	inputOf := map[model.StorageID]bool{}
 	for i := range m.s.Regions {
 		for _, st := range m.s.Regions[i].Inputs {
@@ -175,6 +179,14 @@ func (m *machine) owners(weights, inputs unit.Bytes) []Owner {
 		return cmp.Or(-cmp.Compare(a.Bytes(), b.Bytes()), cmp.Compare(a.Category, b.Category), cmp.Compare(a.What, b.What), cmp.Compare(a.Each, b.Each))
 	})
 	return out
+}
+
+// keptStates is the number of random states that checkpoints hold now.
+func (m *machine) keptStates() int64 {
+	if m.g.RandomState == 0 {
+		return 0
+	}
+	return m.states / m.g.RandomState
 }
 
 // readsLogits is true for the gradients of ops that read logits: the loss and the casts before it.

@@ -59,9 +59,11 @@ type machine struct {
 	trace func(aten string)
 	// gradLive marks the gradient storages that are alive during backward.
 	gradLive []bool
-	cost     *costs
-	time     Times
-	prof     *profiler
+	// states are the bytes of random state that checkpoints have taken: RandomState each.
+	states int64
+	cost   *costs
+	time   Times
+	prof   *profiler
 	// flights are copies to the host that have not left, in order; linkFree is when the link is done with all it was
 	// given; back says, by region, when its copies are on the device again (−1: not asked for).
 	flights  []flight
@@ -247,11 +249,15 @@ func (m *machine) toHost(n int64) {
 	m.res.HostPeak = max(m.res.HostPeak, m.host)
 }
 
-// enter keeps the inputs of every region below r that starts at op i, for the region around it.
+// enter keeps the random state of every region below r that starts at op i, and its inputs for the region around it.
 func (m *machine) enter(i model.OpID, r, own int32) {
 	for c := own; c != r; c = m.s.Regions[c].Parent {
 		reg := &m.s.Regions[c]
-		if reg.First != i || reg.HostSaved || reg.last == model.None || reg.Parent != r {
+		if reg.First != i || reg.HostSaved || reg.last == model.None {
+			continue
+		}
+		m.takeState()
+		if reg.Parent != r {
 			continue
 		}
 		for _, st := range reg.Inputs {
@@ -269,6 +275,14 @@ func (m *machine) enter(i model.OpID, r, own int32) {
 	}
 }
 
+// takeState copies the random generator's state. A region's own copy lives as long as its inputs; a recompute takes one
+// to put back, and one for each region inside that it calls again, and lets go of them at its end.
+// Source: torch/utils/checkpoint.py, _checkpoint_without_reentrant_generator_impl; torch/random.py, fork_rng.
+func (m *machine) takeState() {
+	m.live += m.g.RandomState
+	m.states += m.g.RandomState
+}
+
 // ensure recomputes region r, and before it the regions around it, if backward has not done so yet.
 func (m *machine) ensure(r int32) {
 	if r < 0 || m.done[r] {
@@ -283,6 +297,8 @@ func (m *machine) ensure(r int32) {
 	op, again := m.op, m.again
 	m.again = true
 	lv := reg.Depth
+	states := m.states
+	m.takeState()
 	if reg.HostInputs {
 		for _, st := range reg.Sent {
 			m.refs[lv][st] = 1
@@ -303,6 +319,8 @@ func (m *machine) ensure(r int32) {
 	}
 	m.run(r, reg.First, reg.End, lv, reg.stop, reg.stopRuns)
 	m.leave(reg, lv)
+	m.live -= m.states - states
+	m.states = states
 	for _, st := range reg.Recast {
 		m.release(st, lv)
 	}
@@ -389,7 +407,12 @@ func (m *machine) released(i model.OpID) {
 	}
 	for r := own; r >= 0; r = m.s.Regions[r].Parent {
 		reg := &m.s.Regions[r]
-		if reg.last != i || reg.Parent >= 0 || reg.HostSaved {
+		if reg.last != i || reg.HostSaved {
+			continue
+		}
+		m.live -= m.g.RandomState
+		m.states -= m.g.RandomState
+		if reg.Parent >= 0 {
 			continue
 		}
 		for _, st := range reg.Inputs {

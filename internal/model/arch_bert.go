@@ -30,18 +30,20 @@ func (b *Builder) bert() {
 
 	b.begin("head", None)
 	if s.Labels > 0 {
-		b.bertClassifier(x, labels)
+		b.bertClassifier(x, embedded, labels)
 	} else {
 		b.bertMaskedLM(x, words, labels)
 	}
 }
 
-// bertClassifier is the pooler (dense and tanh on the first token) and a linear layer on it.
-func (b *Builder) bertClassifier(x, labels TensorID) {
+// bertClassifier is the pooler (dense and tanh on the first token) and a linear layer on it. The pooler is a part of
+// BertModel, whose forward still holds the embeddings' output.
+func (b *Builder) bertClassifier(x, embedded, labels TensorID) {
 	s := b.spec
 	n, h, classes := int64(s.B), int64(s.H), int64(s.Labels)
 	y := b.project("bert.pooler.", "dense", b.pick(x, 1, 0), h, h, true)
 	pooled := b.unary(OpTanh, y)
+	b.Live(embedded)
 	dropped := b.dropout(pooled, s.Dropout.Classifier)
 	logits := b.linear(dropped, b.weight("classifier.weight", classes, h), b.weight("classifier.bias", classes))
 	b.keepLogits(logits)

@@ -47,7 +47,7 @@ func (b *Builder) gpt2Layer(p string, layer int, in, pos, mask TensorID) TensorI
 	norm1 := b.next()
 	residual := in
 	y := b.norm(in, p+"ln_1", h)
-	a := b.gpt2Attention(p+"attn.", norm1, y, mask, b.spec.gpt2Scale(layer))
+	a := b.gpt2Attention(p+"attn.", norm1, y, pos, mask, b.spec.gpt2Scale(layer))
 	b.Live(y, residual)
 	x := b.add(a, residual)
 	b.Live(y)
@@ -84,7 +84,7 @@ func (s *Spec) gpt2Scale(layer int) float64 {
 	return factor
 }
 
-func (b *Builder) gpt2Attention(p string, norm OpID, x, mask TensorID, scale float64) TensorID {
+func (b *Builder) gpt2Attention(p string, norm OpID, x, pos, mask TensorID, scale float64) TensorID {
 	s := b.spec
 	first := b.next()
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
@@ -100,7 +100,7 @@ func (b *Builder) gpt2Attention(p string, norm OpID, x, mask TensorID, scale flo
 	if s.UpcastAttn && s.Attention == "eager" {
 		o = b.upcastAttention(hd[0], hd[1], hd[2], at)
 	} else {
-		o = b.core(hd[0], hd[1], hd[2], at)
+		o = b.core(hd[0], hd[1], hd[2], at, pos)
 	}
 	o = b.contiguous(b.reshape(o, n, seq, h))
 	out := b.projectConv1D(p, "c_proj", o, h, h)

@@ -98,9 +98,6 @@ func (b *Builder) inputRequiresGrad(x TensorID) TensorID {
 	return x
 }
 
-// inputGrad: users of LoRA turn input gradients on together with any checkpointing.
-func (s *Spec) inputGrad() bool { return s.Checkpoint != "" && s.Checkpoint != "none" }
-
 // norm is the layer norm or RMSNorm that the spec names, over the last dimension of width h.
 func (b *Builder) norm(x TensorID, name string, h int64) TensorID {
 	switch b.spec.Norm {
@@ -177,7 +174,6 @@ func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *once
 func (b *Builder) decoderAttention(d *decoder, p string, norm OpID, x TensorID, o *once, mask TensorID) TensorID {
 	s := b.spec
 	first := b.next()
-	b.argument(o.pos)
 	n, seq, dim := int64(s.B), int64(s.S), int64(s.HeadDim)
 	h, a, kv := int64(s.H), int64(s.Heads), int64(s.KVHeads)
 	q, k, v := d.heads(b, d, p, x)
@@ -187,7 +183,7 @@ func (b *Builder) decoderAttention(d *decoder, p string, norm OpID, x TensorID, 
 	q, k = d.rotate(b, q, k, o.cos, o.sin)
 	c := b.core(q, k, v, attention{
 		mask: mask, dropout: s.Dropout.Attention, causal: true, groups: a / kv, fp32Softmax: true, softcap: s.AttnSoftcap,
-	})
+	}, o.pos)
 	c = b.reshape(c, n, seq, a*dim)
 	out := b.project(p, "o_proj", c, a*dim, h, s.Bias.Out)
 	b.Live(c)

@@ -52,13 +52,12 @@ func (b *Builder) neoxAttention(p string, norm OpID, x, pos, cos, sin, mask Tens
 	s := b.spec
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	first := b.next()
-	b.argument(pos)
 	qkv := b.heads(p, "query_key_value", x, h, a, 3*d, s.Bias.QKV)
 	b.span("norm1", norm)
 	parts := b.split(qkv, 3, d, d, d)
 	q, k, _, _ := b.rotatePart(parts[0], parts[1], cos, sin)
 	v := parts[2]
-	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, fp32Softmax: true})
+	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, fp32Softmax: true}, pos)
 	o = b.contiguous(b.reshape(o, n, seq, h))
 	out := b.project(p, "dense", o, h, h, s.Bias.Out)
 	b.Live(x, qkv, q, k, o)

@@ -114,7 +114,6 @@ func (b *Builder) optAttention(p string, norm OpID, x, pos, mask TensorID) Tenso
 	s := b.spec
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	first := b.next()
-	b.argument(pos)
 	q := b.by(b.mulScalar(b.project(p, "q_proj", x, h, h, s.Bias.QKV)), 1/math.Sqrt(float64(d)))
 	q = b.transpose(b.reshape(q, n, seq, a, d), 1, 2)
 	k := b.heads(p, "k_proj", x, h, a, d, s.Bias.QKV)
@@ -123,7 +122,7 @@ func (b *Builder) optAttention(p string, norm OpID, x, pos, mask TensorID) Tenso
 		b.span("norm1", norm)
 	}
 	// the query is scaled, and the scores are not
-	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, factor: 1, fp32Softmax: true})
+	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, factor: 1, fp32Softmax: true}, pos)
 	o = b.contiguous(b.reshape(o, n, seq, h))
 	out := b.project(p, "out_proj", o, h, h, s.Bias.Out)
 	b.Live(x, q, k, v, o)

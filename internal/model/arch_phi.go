@@ -27,7 +27,6 @@ func (b *Builder) phiAttention(p string, norm OpID, x, pos, cos, sin, mask Tenso
 	s := b.spec
 	n, seq, h, a, kv, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.KVHeads), int64(s.HeadDim)
 	first := b.next()
-	b.argument(pos)
 	q0 := b.heads(p, "q_proj", x, h, a, d, s.Bias.QKV)
 	k0 := b.heads(p, "k_proj", x, h, kv, d, s.Bias.QKV)
 	v := b.heads(p, "v_proj", x, h, kv, d, s.Bias.QKV)
@@ -37,7 +36,7 @@ func (b *Builder) phiAttention(p string, norm OpID, x, pos, cos, sin, mask Tenso
 		k0 = b.norm(k0, p+"k_layernorm", d)
 	}
 	q, k, qr, kr := b.rotatePart(q0, k0, cos, sin)
-	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: a / kv, fp32Softmax: true})
+	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: a / kv, fp32Softmax: true}, pos)
 	o = b.contiguous(b.reshape(o, n, seq, a*d))
 	out := b.project(p, "dense", o, a*d, h, s.Bias.Out)
 	b.Live(x, q0, k0, v, q, k, qr, kr, o)

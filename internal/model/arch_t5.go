@@ -1,9 +1,6 @@
 package model
 
-import (
-	"strconv"
-	"strings"
-)
+import "strconv"
 
 // t5Buckets is relative_attention_num_buckets: rows of a stack's relative position table.
 const t5Buckets = 32
@@ -165,9 +162,7 @@ func (b *Builder) t5Attention(p string, norm OpID, x, memory, mask TensorID, bia
 // its layers itself.
 func (b *Builder) zeroBias(dt DType, shape Dims) TensorID {
 	z := b.plain("aten.zeros", dt, shape)
-	switch plan := b.spec.Checkpoint; {
-	case plan == "", plan == "none", plan == "offload", strings.HasPrefix(plan, "selective"):
-	default:
+	if b.spec.wholeLayers() {
 		b.t(z).Grad = true
 		b.held(z, DropAfterBackward)
 	}

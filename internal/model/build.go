@@ -42,7 +42,8 @@ func init() {
 // arch that is not modelled.
 func (s *Spec) Build() (*Graph, error) { return s.build(false) }
 
-// BuildCPU is Build with the ops that the CPU dispatches for dropout and attention.
+// BuildCPU is Build with the ops that the CPU dispatches for dropout and attention, and the random state that lies beside
+// the step's tensors there.
 func (s *Spec) BuildCPU() (*Graph, error) { return s.build(true) }
 
 func (s *Spec) build(cpu bool) (*Graph, error) {
@@ -60,6 +61,9 @@ func (s *Spec) build(cpu bool) (*Graph, error) {
 	}
 	b := newBuilder(s)
 	b.cpu = cpu
+	if cpu {
+		b.g.RandomState = cpuRandomState
+	}
 	build(b)
 	b.endBlock()
 	return b.g, nil

@@ -19,9 +19,13 @@ type attention struct {
 	softcap     bool // scores pass tanh(x/c)*c
 }
 
-// core runs softmax(q·kᵀ)·v for q [B, a, S, D], k and v [B, kv, S, D] and gives the context [B, S, a, D].
-func (b *Builder) core(q, k, v TensorID, a attention) TensorID {
+// core runs softmax(q·kᵀ)·v for q [B, a, S, D], k and v [B, kv, S, D] and gives the context [B, S, a, D]. What is given
+// are the position ids that decoders hand down to the attention function by keyword.
+func (b *Builder) core(q, k, v TensorID, a attention, given ...TensorID) TensorID {
 	first := b.next()
+	for _, x := range given {
+		b.argument(x)
+	}
 	var o TensorID
 	switch b.spec.Attention {
 	case "eager":

@@ -1,5 +1,9 @@
 package model
 
+// cpuRandomState is the size of torch.get_rng_state(): a tensor in the CPU's memory, also where a step runs on CUDA.
+// Source: aten/src/ATen/CPUGeneratorImpl.cpp, CPUGeneratorImpl::get_state.
+const cpuRandomState = 5056
+
 // cpuDropout is what the CPU runs for dropout: noise of the input's own type, which is kept, and a product.
 // Source: aten/src/ATen/native/Dropout.cpp, _dropout_impl.
 func (b *Builder) cpuDropout(x TensorID) TensorID {

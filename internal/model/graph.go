@@ -114,6 +114,9 @@ type Graph struct {
 	Spans    []Span
 	// Fixed are spans outside the layers that the model's own code runs under a checkpoint, whatever the plan.
 	Fixed []Span
+	// RandomState is what each checkpoint keeps of the generator that its region's dropout draws from, in bytes. It is 0
+	// where that state is in another memory than the step's.
+	RandomState int64
 	// Loss is the scalar that backward starts from.
 	Loss TensorID
 	// Layers is the number of layers that strategies count.

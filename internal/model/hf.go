@@ -369,6 +369,9 @@ func (c *hfConfig) falcon(s *Spec) {
 	}
 	s.KVHeads = 1
 	if v := c.get("multi_query"); v != nil && v.Value == "false" {
+		if s.Heads == 1 { // kv_heads 1 means multi_query, which takes keys and values out of the projection by copies
+			c.at(v, "falcon with multi_query: false is not modelled for one attention head")
+		}
 		s.KVHeads = s.Heads
 		c.spec["kv_heads"] = v
 	}

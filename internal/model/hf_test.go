@@ -185,6 +185,7 @@ func TestLoadHFRefuses(t *testing.T) {
 		{"quantized", `{"model_type": "llama", "quantization_config": {"bits": 4}}`, `1:48: quantization_config: quantized weights are not modelled: only fp32, bf16 and fp16 are`},
 		{"cross attention", "{\"model_type\": \"gpt2\",\n \"add_cross_attention\": true}", `2:25: gpt2 with add_cross_attention: true is not modelled: only false is`},
 		{"decoder BERT", `{"model_type": "bert", "is_decoder": true}`, `1:38: bert with is_decoder: true is not modelled: only false is`},
+		{"Falcon's one head", `{"model_type": "falcon", "num_attention_heads": 1, "multi_query": false}`, `1:67: falcon with multi_query: false is not modelled for one attention head`},
 		{"Falcon's norms", `{"model_type": "falcon", "num_ln_in_parallel_attn": 2}`, `1:53: falcon with num_ln_in_parallel_attn: 2 is not modelled: without new_decoder_architecture only 1 is`},
 		{"layer drop", `{"model_type": "opt", "layerdrop": 0.1}`, `1:36: opt with layerdrop: 0.1 is not modelled: only 0 is`},
 		{"partial rotary Llama", `{"model_type": "llama", "partial_rotary_factor": 0.5, "rope_scaling": {"type": "yarn", "factor": 2.0}}`, `1:50: llama with partial_rotary_factor: 0.5 and type: "yarn" is no model: its rotary table would be narrower than its heads`},

@@ -2,12 +2,21 @@
 // file format, and the fingerprint that ties a file to the spec it was made for.
 package plan
 
+import "slices"
+
 // Plan is the choice for every layer. Layers that no node covers keep everything.
 type Plan struct {
 	// Strategy is the named strategy the plan came from, or "optimal" for a solver's.
 	Strategy string `yaml:"strategy" json:"strategy"`
 	// Nodes are ordered and disjoint; together they cover layers 0…L−1 in order (gaps mean keep).
 	Nodes []Node `yaml:"nodes" json:"nodes"`
+}
+
+// WholeLayers is true if some region is a layer, or several, and is recomputed.
+func (p *Plan) WholeLayers() bool {
+	return slices.ContainsFunc(p.Nodes, func(n Node) bool {
+		return n.Segment || n.Option != nil && slices.ContainsFunc(n.Option.Regions, func(r Region) bool { return r.Span == "layer" && r.Offload != "saved" })
+	})
 }
 
 // Node is a leaf, one option applied to the layers First…Last each on its own, or, with Segment, one region over

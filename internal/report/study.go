@@ -28,8 +28,8 @@ type StrategyError struct {
 func (e *StrategyError) Error() string { return fmt.Sprintf("strategy %s: %v", e.Strategy, e.Err) }
 func (e *StrategyError) Unwrap() error { return e.Err }
 
-// Study prices plans of one spec on one card. It builds the graph once, or twice with LoRA: there any checkpointing
-// makes the embedding's output require a gradient, since users of adapters have to turn that on with it.
+// Study prices plans of one spec on one card. It builds the graph once, or, where what is checkpointed changes the graph
+// (model.Spec.DependsOnCheckpoint), once for each kind of plan.
 type Study struct {
 	Spec  *model.Spec
 	Sheet *gpu.Sheet
@@ -83,7 +83,7 @@ func (s *Study) Graph() *model.Graph { return s.programs["none"].Graph }
 func (s *Study) Program() (*memory.Program, error) { return s.program("full") }
 
 func (s *Study) program(strategy string) (*memory.Program, error) {
-	if s.Spec.Train.LoRA == nil {
+	if !s.Spec.DependsOnCheckpoint() {
 		strategy = "none"
 	}
 	if p := s.programs[strategy]; p != nil {
@@ -106,11 +106,7 @@ func (s *Study) program(strategy string) (*memory.Program, error) {
 
 // Price simulates one choice.
 func (s *Study) Price(c Choice) (*Price, error) {
-	strategy := "none"
-	if len(c.Plan.Nodes) > 0 {
-		strategy = "full"
-	}
-	p, err := s.program(strategy)
+	p, err := s.program(kind(c.Plan))
 	if err != nil {
 		return nil, err
 	}
@@ -121,10 +117,20 @@ func (s *Study) Price(c Choice) (*Price, error) {
 	return &Price{Choice: c, Timeline: tl}, nil
 }
 
-// settle is the price of a choice that was simulated on Program's graph. With LoRA the graph of a plan that checkpoints
-// nothing is another one.
+// kind is the named strategy whose graph a plan runs on.
+func kind(p *plan.Plan) string {
+	switch {
+	case len(p.Nodes) == 0:
+		return "none"
+	case p.WholeLayers():
+		return "full"
+	}
+	return "selective"
+}
+
+// settle is the price of a choice that was simulated on Program's graph, which may not be that of its own kind.
 func (s *Study) settle(c Choice, tl *memory.Timeline) (*Price, error) {
-	if s.Spec.Train.LoRA != nil && len(c.Plan.Nodes) == 0 {
+	if s.Spec.DependsOnCheckpoint() && kind(c.Plan) == "none" {
 		return s.Price(c)
 	}
 	return &Price{Choice: c, Timeline: tl}, nil

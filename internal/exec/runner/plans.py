@@ -9,7 +9,22 @@ from refusal import Refusal
 
 def apply(model, spec, nodes, how, device):
     if nodes:
+        if any(recomputes_layers(node) for node in nodes):
+            tell_class(model)
         Plan(model, spec, how, device).nodes(nodes)
+
+
+def recomputes_layers(node):
+    return node.get("segment") or any(r["span"] == "layer" and r.get("offload") != "saved" for r in node.get("regions") or [])
+
+
+def tell_class(model):
+    """What gradient_checkpointing_enable tells the modules that are no layers: T5's cross-attention then has its position
+    bias of zeros take a gradient (modeling_t5.py, T5Attention.forward)."""
+    layers = parts.layers(model)
+    for module in model.modules():
+        if hasattr(module, "gradient_checkpointing") and not any(module is layer for layer in layers):
+            module.gradient_checkpointing = True
 
 
 class Plan:
