@@ -44,7 +44,7 @@ func (b *Builder) gpt2Layer(p string, in, pos, mask TensorID) TensorID {
 	norm1 := b.next()
 	residual := in
 	y := b.norm(in, p+"ln_1", h)
-	a := b.gpt2Attention(p+"attn.", norm1, y, mask)
+	a := b.gpt2Attention(p+"attn.", norm1, y, pos, mask)
 	b.Live(y, residual)
 	x := b.add(a, residual)
 	b.Live(y)
@@ -69,7 +69,7 @@ func (b *Builder) gpt2Layer(p string, in, pos, mask TensorID) TensorID {
 	return z
 }
 
-func (b *Builder) gpt2Attention(p string, norm OpID, x, mask TensorID) TensorID {
+func (b *Builder) gpt2Attention(p string, norm OpID, x, pos, mask TensorID) TensorID {
 	s := b.spec
 	first := b.next()
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
@@ -80,7 +80,7 @@ func (b *Builder) gpt2Attention(p string, norm OpID, x, mask TensorID) TensorID 
 	for _, i := range []int{1, 2, 0} {
 		hd[i] = b.transpose(b.reshape(parts[i], n, seq, a, d), 1, 2)
 	}
-	o := b.core(hd[0], hd[1], hd[2], attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, plainCast: true, keepLayout: true})
+	o := b.core(hd[0], hd[1], hd[2], attention{mask: mask, pos: pos, dropout: s.Dropout.Attention, causal: true, groups: 1, plainCast: true, keepLayout: true})
 	o = b.contiguous(b.reshape(o, n, seq, h))
 	out := b.projectConv1D(p, "c_proj", o, h, h)
 	b.Live(o)

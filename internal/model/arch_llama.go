@@ -174,7 +174,6 @@ func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *once
 func (b *Builder) decoderAttention(d *decoder, p string, norm OpID, x TensorID, o *once, mask TensorID) TensorID {
 	s := b.spec
 	first := b.next()
-	b.argument(o.pos)
 	n, seq, dim := int64(s.B), int64(s.S), int64(s.HeadDim)
 	h, a, kv := int64(s.H), int64(s.Heads), int64(s.KVHeads)
 	q, k, v := d.heads(b, d, p, x)
@@ -183,7 +182,7 @@ func (b *Builder) decoderAttention(d *decoder, p string, norm OpID, x TensorID, 
 	}
 	q, k = d.rotate(b, q, k, o.cos, o.sin)
 	c := b.core(q, k, v, attention{
-		mask: mask, dropout: s.Dropout.Attention, causal: true, groups: a / kv, fp32Softmax: true, softcap: s.AttnSoftcap,
+		mask: mask, pos: o.pos, dropout: s.Dropout.Attention, causal: true, groups: a / kv, fp32Softmax: true, softcap: s.AttnSoftcap,
 	})
 	c = b.reshape(c, n, seq, a*dim)
 	out := b.project(p, "o_proj", c, a*dim, h, s.Bias.Out)

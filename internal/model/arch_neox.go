@@ -7,8 +7,13 @@ func (b *Builder) neox() {
 	})
 }
 
-// rotaryDim is how many elements of a head are rotated.
-func (s *Spec) rotaryDim() int64 { return int64(float64(s.HeadDim) * s.Rotary) }
+// rotaryDim is how many elements of a head are rotated: the width of the table, arange(0, d, 2) twice, at which the class
+// cuts the head. It is even where d is not.
+// Source: transformers/models/gpt_neox/modeling_gpt_neox.py, compute_default_rope_parameters and apply_rotary_pos_emb.
+func (s *Spec) rotaryDim() int64 {
+	d := int64(float64(s.HeadDim) * s.Rotary)
+	return min(d+d%2, int64(s.HeadDim))
+}
 
 // inverseFrequencies are rotary's buffers, of which the first is read.
 func (b *Builder) inverseFrequencies() TensorID {
@@ -52,13 +57,12 @@ func (b *Builder) neoxAttention(p string, norm OpID, x, pos, cos, sin, mask Tens
 	s := b.spec
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	first := b.next()
-	b.argument(pos)
 	qkv := b.heads(p, "query_key_value", x, h, a, 3*d, s.Bias.QKV)
 	b.span("norm1", norm)
 	parts := b.split(qkv, 3, d, d, d)
 	q, k, _, _ := b.rotatePart(parts[0], parts[1], cos, sin)
 	v := parts[2]
-	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, fp32Softmax: true})
+	o := b.core(q, k, v, attention{mask: mask, pos: pos, dropout: s.Dropout.Attention, causal: true, groups: 1, fp32Softmax: true})
 	o = b.contiguous(b.reshape(o, n, seq, h))
 	out := b.project(p, "dense", o, h, h, s.Bias.Out)
 	b.Live(x, qkv, q, k, o)

@@ -71,11 +71,12 @@ func (b *Builder) optLayer(p string, x, pos, mask TensorID) TensorID {
 	pre := s.NormOrder == "pre"
 	first := b.next()
 	b.argument(pos)
+	norm1 := b.next()
 	y := x
 	if pre {
 		y = b.norm(x, p+"self_attn_layer_norm", h)
 	}
-	a := b.optAttention(p+"self_attn.", first, y, pos, mask)
+	a := b.optAttention(p+"self_attn.", norm1, y, pos, mask)
 	a = b.dropout(a, s.Dropout.Residual)
 	y = b.add(x, a)
 	b.Live(a)
@@ -115,7 +116,6 @@ func (b *Builder) optAttention(p string, norm OpID, x, pos, mask TensorID) Tenso
 	s := b.spec
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	first := b.next()
-	b.argument(pos)
 	q := b.by(b.mulScalar(b.project(p, "q_proj", x, h, h, s.Bias.QKV)), 1/math.Sqrt(float64(d)))
 	q = b.transpose(b.reshape(q, n, seq, a, d), 1, 2)
 	k := b.heads(p, "k_proj", x, h, a, d, s.Bias.QKV)
@@ -123,7 +123,7 @@ func (b *Builder) optAttention(p string, norm OpID, x, pos, mask TensorID) Tenso
 	if s.NormOrder == "pre" {
 		b.span("norm1", norm)
 	}
-	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, fp32Softmax: true, scaleQuery: true})
+	o := b.core(q, k, v, attention{mask: mask, pos: pos, dropout: s.Dropout.Attention, causal: true, groups: 1, fp32Softmax: true, scaleQuery: true})
 	o = b.contiguous(b.reshape(o, n, seq, h))
 	out := b.project(p, "out_proj", o, h, h, s.Bias.Out)
 	b.Live(x, q, k, v, o)

@@ -83,7 +83,7 @@ func (b *Builder) vitAttention(p string, norm OpID, x TensorID) TensorID {
 	k := b.heads(p, "k_proj", x, h, a, d, s.Bias.QKV)
 	v := b.heads(p, "v_proj", x, h, a, d, s.Bias.QKV)
 	b.span("norm1", norm)
-	o := b.core(q, k, v, attention{mask: None, dropout: s.Dropout.Attention, groups: 1, fp32Softmax: true})
+	o := b.core(q, k, v, attention{mask: None, pos: None, dropout: s.Dropout.Attention, groups: 1, fp32Softmax: true})
 	o = b.contiguous(b.reshape(o, n, seq, a*d))
 	out := b.project(p, "o_proj", o, a*d, h, s.Bias.Out)
 	b.Live(x, q, k, v, o)

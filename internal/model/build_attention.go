@@ -5,6 +5,7 @@ import "math"
 // attention holds what one attention core needs besides q, k and v.
 type attention struct {
 	mask    TensorID // additive float mask or boolean mask, or None
+	pos     TensorID // position ids, which decoders hand down to the attention function though none reads them, or None
 	dropout float64
 	causal  bool
 	groups  int64 // query heads a key head
@@ -19,6 +20,7 @@ type attention struct {
 // core runs softmax(q·kᵀ)·v for q [B, a, S, D], k and v [B, kv, S, D] and gives the context [B, S, a, D].
 func (b *Builder) core(q, k, v TensorID, a attention) TensorID {
 	first := b.next()
+	b.argument(a.pos)
 	var o TensorID
 	switch b.spec.Attention {
 	case "eager":
