@@ -38,9 +38,10 @@ func (b *Builder) bloomLayer(p string, x, mask, alibi TensorID) (out, weights Te
 	first := b.next()
 	y := b.norm(x, p+"input_layernorm", h)
 	a := b.bloomAttention(p+"self_attention.", first, y, x, mask, alibi)
-	b.Live(y)
 	norm2 := b.next()
-	y = b.norm(a, p+"post_attention_layernorm", h)
+	z := b.norm(a, p+"post_attention_layernorm", h)
+	b.Live(y) // until the local is set again
+	y = z
 	out = b.bloomMLP(p+"mlp.", norm2, y, a)
 	b.Live(x, a, y)
 	weights = b.weights
