@@ -61,6 +61,10 @@ def mse_loss(x, target, reduction=1):
 
 COMPOSITE = {aten._safe_softmax.default: safe_softmax, aten.mse_loss.default: mse_loss}   # kernels that call other ATen ops: those are counted one by one
 
+# index_backward and value_selecting_reduction_backward (FunctionsManual.cpp) write into the zeros that they made, except where
+# a tensor is subclass-like, as all are under a mode.
+IN_PLACE = {aten.index_put.default: aten.index_put_.default, aten.scatter.src: aten.scatter_.src}
+
 class Tracker(TorchDispatchMode):
     """Counts live bytes of every storage seen."""
     def __init__(self, inplace_fanin=True):
@@ -101,6 +105,7 @@ class Tracker(TorchDispatchMode):
         steal = (self.inplace_fanin and func is aten.add.Tensor and self.phase.endswith("backward") and not torch.is_grad_enabled()
                  and len(args) == 2 and isinstance(args[1], torch.Tensor) and args[0].shape == args[1].shape and args[0].dtype == args[1].dtype
                  and dense(args[0]) and uses(args[0]) == self.last)
+        if func in IN_PLACE and self.phase.endswith("backward") and not torch.is_grad_enabled(): func = IN_PLACE[func]
         if func in COMPOSITE:
             with self: out = COMPOSITE[func](*args, **(kwargs or {}))
         else: out = KERNELS.get(func, func)(*args, **(kwargs or {}))
@@ -415,7 +420,7 @@ def segment(layers, each=False):
         calls.clear()
         def run(x):
             for f, a, k in todo:
-                y = ckpt(lambda x: f(x, *a, **k), x) if each else f(x, *a, **k)
+                y = ckpt(functools.partial(lambda f, a, k, x: f(x, *a, **k), f, a, k), x) if each else f(x, *a, **k)
                 x = y[0] if isinstance(y, tuple) else y
             return y
         return ckpt(run, x)

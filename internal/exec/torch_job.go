@@ -107,7 +107,7 @@ func resolveRegions(g *model.Graph, layer int, rs []plan.Region) ([]torchRegion,
 				if !ok || op < span.First || op >= span.End {
 					return nil, fmt.Errorf("layer %d: part %q has no op %q", layer, r.Span, label)
 				}
-				t.Cached = append(t.Cached, cachedOp{Op: g.Ops[op].Row().Aten, Ordinal: g.Ordinal(span.First, op)})
+				t.Cached = append(t.Cached, cachedOp{Op: g.Aten(op), Ordinal: g.Ordinal(span.First, op)})
 			}
 		}
 		out = append(out, t)

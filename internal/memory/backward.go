@@ -85,6 +85,8 @@ func (c *compiler) step(op *model.Op, s *model.Step) *grad {
 	case model.Pass:
 		c.hold(a)
 		return a
+	case model.Compare:
+		return c.fresh(s.Aten, a.Shape, model.ElementwiseStrides(a.Shape, a.Layout), model.Bool, w)
 	case model.Elementwise:
 		shape, dt := a.Shape, a.dtype
 		var ls [3]*model.Layout

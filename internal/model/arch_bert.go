@@ -86,19 +86,21 @@ func (b *Builder) bertEmbeddings(p string, words, ids, table, types TensorID) Te
 	}
 	typeIDs := b.expand(b.plain("aten.gather", I64, b.t(pos).Shape, types, pos), n, seq)
 	tok := b.inputRequiresGrad(b.embedding(words, ids))
-	var places, kinds TensorID // in the order in which each class registers them
-	if s.Arch == "roberta" {
-		kinds = b.weight(p+"token_type_embeddings.weight", int64(s.Types), h)
-		places = b.weight(p+"position_embeddings.weight", int64(s.MaxS), h)
-	} else {
-		places = b.weight(p+"position_embeddings.weight", int64(s.MaxS), h)
-		kinds = b.weight(p+"token_type_embeddings.weight", int64(s.Types), h)
+	positions := func() TensorID { return b.weight(p+"position_embeddings.weight", int64(s.MaxS), h) }
+	var places TensorID
+	if s.Arch != "roberta" {
+		places = positions()
+	}
+	kinds := b.weight(p+"token_type_embeddings.weight", int64(s.Types), h)
+	scale, shift := b.weight(p+"LayerNorm.weight", h), b.weight(p+"LayerNorm.bias", h)
+	if s.Arch == "roberta" { // which registers the positions last
+		places = positions()
 	}
 	typ := b.embedding(kinds, typeIDs)
 	x := b.add(tok, typ)
 	place := b.embedding(places, pos)
 	x = b.add(x, place)
-	x = b.norm(x, p+"LayerNorm", h)
+	x = b.layerNorm(x, scale, shift)
 	x = b.dropout(x, s.Dropout.Embedding)
 	b.Live(tok, typ, place, pos, typeIDs)
 	return x

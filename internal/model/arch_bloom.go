@@ -48,10 +48,10 @@ func (b *Builder) bloomLayer(p string, x, mask, alibi TensorID) (out, weights Te
 	y := b.norm(x, p+"input_layernorm", h)
 	from := residual(x, y)
 	a := b.bloomAttention(p+"self_attention.", first, y, from, mask, alibi)
-	b.Live(y)
 	norm2 := b.next()
-	y = b.norm(a, p+"post_attention_layernorm", h)
-	b.Live(from)
+	z := b.norm(a, p+"post_attention_layernorm", h)
+	b.Live(y, from) // until the locals are set again
+	y = z
 	out = b.bloomMLP(p+"mlp.", norm2, y, residual(a, y))
 	b.Live(x, a, y)
 	weights = b.weights

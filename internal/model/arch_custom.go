@@ -135,6 +135,5 @@ func (b *Builder) meanSquaredError(x, target TensorID) TensorID {
 	loss := b.fresh(v.DType, v.Shape, Dims{})
 	b.t(loss).Layout = b.layouts.Of(Dims{}, Dims{})
 	b.fresh(v.DType, v.Shape, Dims{})
-	b.held(loss, DropAfterBackward)
 	return loss
 }

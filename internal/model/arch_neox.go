@@ -7,8 +7,13 @@ func (b *Builder) neox() {
 	})
 }
 
-// rotaryDim is how many elements of a head are rotated.
-func (s *Spec) rotaryDim() int64 { return int64(float64(s.HeadDim) * s.Rotary) }
+// rotaryDim is how many elements of a head are rotated: the width of the table, arange(0, d, 2) twice, at which the class
+// cuts the head. It is even where d is not.
+// Source: transformers/models/gpt_neox/modeling_gpt_neox.py, compute_default_rope_parameters and apply_rotary_pos_emb.
+func (s *Spec) rotaryDim() int64 {
+	d := int64(float64(s.HeadDim) * s.Rotary)
+	return min(d+d%2, int64(s.HeadDim))
+}
 
 // inverseFrequencies are rotary's buffers, of which the first is read.
 func (b *Builder) inverseFrequencies() TensorID {

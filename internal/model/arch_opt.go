@@ -70,11 +70,12 @@ func (b *Builder) optLayer(p string, x, pos, mask TensorID) TensorID {
 	pre := s.NormOrder == "pre"
 	first := b.next()
 	b.argument(pos)
+	norm1 := b.next()
 	y := x
 	if pre {
 		y = b.norm(x, p+"self_attn_layer_norm", h)
 	}
-	a := b.optAttention(p+"self_attn.", first, y, pos, mask)
+	a := b.optAttention(p+"self_attn.", norm1, y, pos, mask)
 	a = b.dropout(a, s.Dropout.Residual)
 	y = b.add(x, a)
 	b.Live(a)

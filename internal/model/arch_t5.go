@@ -87,17 +87,20 @@ func (b *Builder) t5Norm(x TensorID, name string) TensorID {
 func (b *Builder) t5Layer(p string, st t5Stack, x, mask TensorID, bias *t5Biases) TensorID {
 	first := b.next()
 	b.argument(mask)
+	norm1 := b.next()
 	y := b.t5Norm(x, p+"0.layer_norm")
-	a := b.t5Attention(p+"0.SelfAttention.", first, y, None, mask, &bias.self, st.decodes)
+	a := b.t5Attention(p+"0.SelfAttention.", norm1, y, None, mask, &bias.self, st.decodes)
 	h := b.t5Add(x, a)
 	b.Live(y)
 	held := []TensorID{x, h}
+	h = b.t5Clamp(h)
 	if st.decodes {
 		y = b.t5Norm(h, p+"1.layer_norm")
 		a = b.t5Attention(p+"1.EncDecAttention.", None, y, st.memory, None, &bias.cross, true)
 		h = b.t5Add(h, a)
 		b.Live(y)
 		held = append(held, h)
+		h = b.t5Clamp(h)
 	}
 	ff := "1."
 	if st.decodes {
@@ -105,7 +108,7 @@ func (b *Builder) t5Layer(p string, st t5Stack, x, mask TensorID, bias *t5Biases
 	}
 	norm2 := b.next()
 	y = b.t5Norm(h, p+ff+"layer_norm")
-	out := b.t5Add(h, b.t5MLP(p+ff+"DenseReluDense.", norm2, y))
+	out := b.t5Clamp(b.t5Add(h, b.t5MLP(p+ff+"DenseReluDense.", norm2, y)))
 	b.Live(held...)
 	b.Live(bias.self, bias.cross)
 	b.endLayer(first)
@@ -117,6 +120,21 @@ func (b *Builder) t5Add(x, branch TensorID) TensorID {
 	out := b.add(x, b.dropout(branch, b.spec.Dropout.Residual))
 	b.Live(x, branch)
 	return out
+}
+
+// t5Clamp is what the block does to each sum in fp16: infinities become the largest number.
+//
+//	value = where(isinf(x).any(), max - 1000, max); x = clamp(x, min=-value, max=value)
+func (b *Builder) t5Clamp(x TensorID) TensorID {
+	v := *b.t(x)
+	if v.DType != F16 {
+		return x
+	}
+	infinite := b.plain("aten.any", Bool, Dims{}, b.plain("aten.isinf", Bool, v.Shape, x))
+	value := b.plain("aten.where", F32, Dims{}, infinite)
+	least := b.plain("aten.neg", F32, Dims{}, value)
+	b.emit(OpClamp, Attr{}, x, least, value)
+	return b.fresh(v.DType, v.Shape, ElementwiseStrides(v.Shape, v.Layout))
 }
 
 // t5Attention reads x, or x and memory in cross-attention; the first layer of a stack makes the bias that all share.
@@ -134,6 +152,7 @@ func (b *Builder) t5Attention(p string, norm OpID, x, memory, mask TensorID, bia
 	if memory < 0 {
 		b.span("norm1", norm)
 	}
+	b.argument(mask) // only the stack's first layer reads it
 	scores := b.matmul(q, b.transpose(k, 2, 3))
 	if *bias < 0 {
 		sq, sk := b.t(q).Shape.D[2], b.t(k).Shape.D[2]

@@ -64,7 +64,6 @@ func (b *Builder) chunkedLoss(x, w, bias, labels TensorID) TensorID {
 	}
 	loss := b.unary(OpDivScalar, total)
 	b.Live(rows, padded, target)
-	b.held(loss, DropAfterBackward)
 	return loss
 }
 
@@ -83,7 +82,6 @@ func (b *Builder) crossEntropy(x, target TensorID) TensorID {
 	b.emit(OpNLLLoss, Attr{}, lp, target)
 	loss := b.fresh(dt, Dims{}, Dims{})
 	b.fresh(dt, Dims{}, Dims{})
-	b.held(loss, DropAfterBackward)
 	return loss
 }
 

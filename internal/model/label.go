@@ -62,9 +62,26 @@ func (g *Graph) source(t TensorID) ParamID {
 func (g *Graph) Ordinal(first, i OpID) int {
 	n := 0
 	for j := first; j < i; j++ {
-		if g.Ops[j].Row().Aten == g.Ops[i].Row().Aten {
+		if g.Aten(j) == g.Aten(i) {
 			n++
 		}
 	}
 	return n
+}
+
+// Aten is the name of op i's ATen call: a plain op's stands with what it makes, and an op that writes into its input has
+// an underscore.
+func (g *Graph) Aten(i OpID) string {
+	op := &g.Ops[i]
+	name := op.Row().Aten
+	if op.Row().Work == Free {
+		return name
+	}
+	switch made := g.storageOf(g.Outputs(op)[0]); {
+	case op.Kind == OpPlain:
+		return made.Name
+	case made.Born != i && !strings.HasSuffix(name, "_"):
+		return name + "_"
+	}
+	return name
 }

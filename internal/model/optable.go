@@ -58,6 +58,7 @@ const (
 	OpBloomGelu
 	OpSilu
 	OpRelu
+	OpClamp
 	OpMaskedFill
 	OpWhere
 	OpDropout
@@ -164,6 +165,8 @@ var Table = [kinds]Row{
 	OpBloomGelu: {Aten: "aten.mul", Save: []Save{{I0, in0}}, Back: bloomGeluBack},
 	OpSilu:      {Aten: "aten.silu", Save: []Save{{I0, in0}}, Back: []Step{{Elementwise, "aten.silu_backward", D0, [3]Slot{G0, I0}}}},
 	OpRelu:      {Aten: "aten.relu", Save: []Save{{O0, in0}}, Back: []Step{{Elementwise, "aten.threshold_backward", D0, [3]Slot{G0, O0}}}},
+	// clamp(x, min, max) with tensors for bounds, which take no gradient.
+	OpClamp: {Aten: "aten.clamp", Save: []Save{{I0, in0}, {I1, in0}, {I2, in0}}, Back: clampBack},
 	OpMaskedFill: {
 		Aten: "aten.masked_fill", Save: []Save{{I1, in0}},
 		Back: []Step{{Elementwise, "aten.masked_fill", D0, [3]Slot{G0}}},
@@ -342,4 +345,24 @@ var bloomGeluBack = []Step{
 	{Elementwise, "aten.add", T1, [3]Slot{T1, T2}},
 	{Release, "", T2, [3]Slot{}},
 	{Elementwise, "aten.mul", D0, [3]Slot{T1, G0}},
+}
+
+// clampBack halves the gradient where x is one of the bounds, and stops it outside them (clamp_backward):
+//
+//	where((min < max) & (x == min | x == max), grad / 2, grad).masked_fill(x < min | x > max, 0)
+var clampBack = []Step{
+	{Compare, "aten.eq", T0, [3]Slot{I0, I1}},
+	{Compare, "aten.eq", T1, [3]Slot{I0, I2}},
+	{Compare, "aten.logical_or", T2, [3]Slot{T0, T1}},
+	{Compare, "aten.logical_and", T3, [3]Slot{T2}},
+	{Release, "", T0, [3]Slot{}},
+	{Release, "", T1, [3]Slot{}},
+	{Compare, "aten.lt", T0, [3]Slot{I0, I1}},
+	{Compare, "aten.gt", T1, [3]Slot{I0, I2}},
+	{Compare, "aten.logical_or", T2, [3]Slot{T0, T1}},
+	{Release, "", T0, [3]Slot{}},
+	{Release, "", T1, [3]Slot{}},
+	{Elementwise, "aten.div", T0, [3]Slot{G0}},
+	{Elementwise, "aten.where", T1, [3]Slot{G0, T0}},
+	{Elementwise, "aten.masked_fill", D0, [3]Slot{T1}},
 }

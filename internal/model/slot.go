@@ -56,6 +56,7 @@ type How uint8
 const (
 	Pass        How = iota // the incoming gradient itself: no kernel, no bytes
 	Release                // let the temporary go that Out names
+	Compare                // a new bool tensor over the first argument and the second
 	Elementwise            // a new tensor over the arguments; layout by TensorIterator; dtype promoted
 	Full                   // a new contiguous tensor like the first argument, dtype of the second if given
 	Like                   // a new tensor like the first argument, its strides kept (empty_like)

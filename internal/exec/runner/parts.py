@@ -2,6 +2,7 @@
 
 Paths are those of the Hugging Face classes; the plain models use the same names.
 """
+import functools
 import sys
 
 import torch
@@ -22,7 +23,8 @@ def returns_tuple(layer):
 
 
 class Whole:
-    """A module's forward as one region; its first tensor is what is kept, the rest comes with the call."""
+    """A module's forward as one region: its positional arguments, or its first tensor, are what is kept; the rest comes
+    with the call."""
 
     def __init__(self, module):
         self.module = module
@@ -31,14 +33,11 @@ class Whole:
         forward = self.module.forward
 
         def region(*args, **kwargs):
-            if args:
-                return positional(args[0], args[1:], kwargs)
+            if args:  # the function that is kept must not hold them itself: what is around the region would keep them
+                return run(functools.partial(forward, **kwargs), *args)
             name = next(k for k, v in kwargs.items() if isinstance(v, torch.Tensor))
             x = kwargs.pop(name)
             return run(lambda x: forward(**{name: x}, **kwargs), x)
-
-        def positional(x, rest, kwargs):  # the function that is kept must not hold x itself
-            return run(lambda x: forward(x, *rest, **kwargs), x)
         self.module.forward = region
 
 

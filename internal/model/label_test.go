@@ -1,0 +1,34 @@
+package model
+
+import "testing"
+
+// TestOrdinal: a selective policy counts calls by the name that it sees, whoever makes them.
+func TestOrdinal(t *testing.T) {
+	for _, c := range []struct {
+		name, config, attention, span, aten string
+		want                                int
+	}{
+		// tanh-GELU adds 1 twice before the residual is added.
+		{"plain ops count", `{"model_type": "bloom", "n_layer": 1, "hidden_size": 16, "n_head": 2, "vocab_size": 11}`, "eager", "mlp", "aten.add", 2},
+		// ε of the norm, rotary's q and k, the residual and the next norm's ε come before; the mask is added in place.
+		{"in place is another name", `{"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 11}`, "math", "layer", "aten.add", 5},
+	} {
+		s, err := LoadHF(c.name, []byte(c.config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.S, s.Attention = 8, c.attention
+		g, err := s.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sp, _ := g.Span(0, c.span)
+		last := sp.End - 1
+		for g.Aten(last) != c.aten {
+			last--
+		}
+		if got := g.Ordinal(sp.First, last); got != c.want {
+			t.Errorf("%s: the last %s of %s is number %d, want %d", c.name, c.aten, c.span, got, c.want)
+		}
+	}
+}
