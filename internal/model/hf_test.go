@@ -202,7 +202,7 @@ func TestLoadHFRefuses(t *testing.T) {
 		{"layer types", `{"model_type": "gemma2", "layer_types": ["full_attention", "sliding_attention"]}`, `1:41: layer_types has 2 entries for L 26 layers`},
 		{"sliding layers without a window", `{"model_type": "qwen3", "num_hidden_layers": 1, "layer_types": ["sliding_attention"]}`, `1:64: layer_types has sliding_attention, which needs use_sliding_window: true and sliding_window: the window in tokens`},
 		{"unknown layer type", `{"model_type": "qwen3", "layer_types": ["linear_attention"]}`, `1:41: layer_types: "linear_attention" is not one of full_attention, sliding_attention (did you mean "sliding_attention"?)`},
-		{"T5 in fp16", `{"model_type": "t5", "dtype": "float16"}`, `1:1: dtype fp16: T5 clamps its layers' outputs and keeps wo in fp32 then, which is not modelled: use bf16, fp32 or amp`},
+		{"T5 in fp16", `{"model_type": "t5", "dtype": "float16"}`, `1:1: dtype fp16: T5 keeps wo in fp32 when it is loaded so, which is not modelled: use bf16, fp32 or amp`},
 		{"eager only", `{"model_type": "t5", "attn_implementation": "sdpa"}`, `1:45: attention sdpa: the t5 class of Hugging Face has eager attention only`},
 		{"not an object", `[1]`, `1:1: a config.json is an object such as {"model_type": "llama", …}, not a list`},
 		{"negative layers", `{"model_type": "gemma2", "num_hidden_layers": -3}`, `1:47: L: -3, but it is a whole number of at least 1`},

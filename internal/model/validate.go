@@ -43,7 +43,7 @@ func (s *Spec) problems() []problem {
 		add("labels", "labels 1: a regression's loss is not modelled: only the cross-entropy of 2 classes or more is")
 	}
 	if s.Arch == "t5" && s.Precision == "fp16" {
-		add("dtype", "dtype fp16: T5 clamps its layers' outputs and keeps wo in fp32 then, which is not modelled: use bf16, fp32 or amp")
+		add("dtype", "dtype fp16: T5 keeps wo in fp32 when it is loaded so, which is not modelled: use bf16, fp32 or amp")
 	}
 	if s.Arch == "falcon" && !s.NewDecoder && s.KVHeads != 1 && s.KVHeads != s.Heads {
 		add("kv_heads", "kv_heads %d: without new_decoder, Falcon has 1 or as many as heads", s.KVHeads)
