@@ -51,7 +51,7 @@ func TestLoadAccepts(t *testing.T) {
 		{"a fused norm", minimal + "arch: granite\nnorm: rmsnorm-fused\n", func(s *Spec) bool { return s.Norm == "rmsnorm-fused" }},
 		{"longer than the class default", strings.Replace(minimal, "1024", "4096", 1), func(s *Spec) bool { return s.MaxS == 4096 }},
 		{"own head_dim", minimal + "arch: qwen3\nhead_dim: 128\nkv_heads: 4\n", func(s *Spec) bool { return s.HeadDim == 128 && s.KVHeads == 4 && s.QKNorm }},
-		{"Llama's ffn rule", strings.Replace(minimal, "H: 768", "H: 5100", 1) + "arch: llama\n", func(s *Spec) bool { return s.FFN == 13824 }}, // Llama 2 13B's, H 5120
+		{"Llama's ffn rule", strings.Replace(minimal, "H: 768", "H: 5136", 1) + "arch: llama\n", func(s *Spec) bool { return s.FFN == 13824 }}, // Llama 2 13B's, H 5120
 		{"flash attention by its Hugging Face name", minimal + "attention: flash_attention_2\n", func(s *Spec) bool { return s.Attention == "flash2" }},
 		{"LoRA defaults", minimal + "arch: llama\ntrain: {lora: {r: 16}}\n", func(s *Spec) bool {
 			return s.Train.Finetune == "lora" && reflect.DeepEqual(*s.Train.LoRA, LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}})
@@ -101,6 +101,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"no kernel for its norm", minimal + "arch: gemma\nnorm: rmsnorm-fused\n", `8:7: norm rmsnorm-fused does not suit arch gemma, which takes rmsnorm alone, of its own kind, for which no fused kernel is modelled`},
 		{"another norm", minimal + "norm: rmsnorm\n", `7:7: norm rmsnorm does not suit arch gpt2, which takes layernorm`},
 		{"another activation", minimal + "arch: bloom\nactivation: relu\n", `8:13: activation relu does not suit arch bloom, which has its own gelu_tanh`},
+		{"half a pair", minimal + "arch: llama\nhead_dim: 33\n", `5:8: head_dim 33 is odd: rotary positions turn pairs of a head's elements`},
 		{"zero", with("L: 12", "L: 0"), `1:4: L: 0, but it is a whole number of at least 1`},
 		{"negative", with("B: 8", "B: -8"), `4:4: B: -8, but it is a whole number of at least 1`},
 		{"fraction", with("768", "4096.5"), `3:4: H: 4096.5, but it is a whole number of at least 1`},

@@ -36,6 +36,9 @@ func (s *Spec) problems() []problem {
 	} else if s.HeadDim == 0 {
 		add("heads", "heads %d is more than H %d", s.Heads, s.H)
 	}
+	if d := int(float64(s.HeadDim) * s.Rotary); s.Positions == "rotary" && d%2 == 1 && d == s.HeadDim {
+		add("heads", "head_dim %d is odd: rotary positions turn pairs of a head's elements", d)
+	}
 	if s.KVHeads > 0 && s.Heads%s.KVHeads != 0 {
 		add("kv_heads", "kv_heads %d does not divide heads %d", s.KVHeads, s.Heads)
 	}
