@@ -165,6 +165,11 @@ func (s *Study) tightest(ctx context.Context, req OptimizeRequest, r strategy.Re
 		return nil, err
 	}
 	res.Named = none.Named
+	return s.tightPlan(ctx, req, none, res)
+}
+
+// tightPlan is a plan that may run, though it leaves no whole reserve.
+func (s *Study) tightPlan(ctx context.Context, req OptimizeRequest, none *strategy.NoPlanError, res *strategy.Result) (*Optimization, error) {
 	o, err := s.optimization(req, res)
 	if err != nil {
 		return nil, err
@@ -375,6 +380,8 @@ func (o *Optimization) explain(p *plan.Plan) []string {
 // best says in what the plan is the best.
 func (o *Optimization) best() string {
 	switch {
+	case o.leanest && o.target != nil:
+		return fmt.Sprintf("It has the lowest peak of the plans tried that %s can run.", o.target.Title)
 	case o.leanest && o.Class == "nested":
 		return "No nested plan has a lower peak, by prices on the safe side: where they count more bytes than a simulation does, one may exist."
 	case o.leanest:

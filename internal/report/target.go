@@ -14,6 +14,15 @@ func (s *Study) restricted(ctx context.Context, p *memory.Program, r strategy.Re
 	res, err := strategy.OptimizeFor(ctx, p, r, req.Target)
 	var none *strategy.NoPlanError
 	switch {
+	case errors.As(err, &none) && none.Leanest != nil && s.fit(req, none.Leanest) == Tight:
+		o, err := s.tightPlan(ctx, req, none, &strategy.Result{
+			Class: "flat", Leanest: true, Plan: none.LeanestPlan, Timeline: none.Leanest, Named: none.Named,
+		})
+		if err != nil {
+			return nil, err
+		}
+		o.Target = req.Target.Name
+		return o, nil
 	case errors.As(err, &none) && none.Leanest != nil:
 		return s.targetInfeasible(ctx, p, r, req, none)
 	case err != nil:

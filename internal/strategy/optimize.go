@@ -102,9 +102,8 @@ func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		return nil, ErrNotChain
 	}
 	res := &Result{}
-	tensor := req.Budget - req.Reserve
+	tensor := req.tensors()
 	if req.Reserve < 0 {
-		tensor = req.Sheet.TensorBudget(req.Budget)
 		res.ReserveItems = req.Sheet.Reserve(tensor)
 	}
 	res.TensorBudget = tensor
@@ -149,6 +148,14 @@ func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		return nil, noPlan(ctx, p, pr, prob, req, res, inf)
 	}
 	return res, nil
+}
+
+// tensors is what the budget leaves for tensors.
+func (r *Request) tensors() unit.Bytes {
+	if r.Reserve < 0 {
+		return r.Sheet.TensorBudget(r.Budget)
+	}
+	return r.Budget - r.Reserve
 }
 
 // judged solves the flat problem and simulates its answer. The simulator has the last word: if it finds a plan above

@@ -91,7 +91,8 @@ type Restricted struct {
 	Target *Target
 	// Shape is the family the plan is of.
 	Shape Shape
-	// Free is the plan without the restriction.
+	// Free is the plan without the restriction, the restricted one itself where the search without a target, which is of
+	// one class, has none.
 	Free *Result
 }
 
@@ -101,10 +102,15 @@ func (r *Restricted) Price() float64 {
 }
 
 // OptimizeFor finds the fastest plan under the budget among those a target can run. Families with few members are
-// tried one by one in the simulator; layer lists and module maps are flat problems with a mask on the menu.
+// tried one by one in the simulator; layer lists and module maps are flat problems with a mask on the menu. The error
+// that none fits names the leanest plan of the target.
 func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target) (*Restricted, error) {
 	free, err := Optimize(ctx, p, req)
-	if err != nil {
+	var none *NoPlanError
+	switch {
+	case errors.As(err, &none):
+		free = &Result{Named: none.Named, TensorBudget: req.tensors()}
+	case err != nil:
 		return nil, err
 	}
 	out := &Restricted{Target: t, Free: free}
@@ -141,6 +147,9 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target)
 			}
 		}
 	}
+	if leanest == nil && none != nil {
+		return nil, none
+	}
 	if best.Plan == nil {
 		e := &NoPlanError{Budget: req.Budget, Named: free.Named, Leanest: leanest, LeanestPlan: leanestPlan}
 		need := unit.Bytes(leanest.Peak.Bytes)
@@ -152,6 +161,9 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target)
 	}
 	best.Class = "flat"
 	out.Result = &best
+	if free.Plan == nil {
+		out.Free = out.Result
+	}
 	return out, nil
 }
 
@@ -159,6 +171,10 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target)
 func membersOf(ctx context.Context, p *memory.Program, req Request, free *Result, sh Shape) func(func(*plan.Plan, error) bool) {
 	layers := p.Graph.Layers
 	return func(yield func(*plan.Plan, error) bool) {
+		if free.Plan == nil && (sh == LayerList || sh == ModuleMap || sh == AnyOption) { // the leanest, or nearly
+			yield(plan.Named("full", layers))
+			return
+		}
 		named := func(prefix string, from, to int) {
 			for k := from; k <= to; k++ {
 				if !yield(plan.Named(prefix+strconv.Itoa(k), layers)) {
