@@ -55,7 +55,7 @@ func randomOption(r *rand.Rand, g *model.Graph, layer int, nested bool) plan.Opt
 		case nested:
 		case k == 0:
 			reg.Offload = "saved"
-		case k == 1:
+		case k == 1 && (span == "layer" || span == "attn" || span == "mlp"): // other parts may take views, which it refuses
 			reg.Offload = "inputs"
 		case k < 4:
 			reg.Cache = randomCache(r, g, layer, sp)

@@ -61,7 +61,9 @@ func Lower(p *Program, pl *plan.Plan) (*Schedule, error) {
 		return nil, err
 	}
 	for i := range s.Regions {
-		s.finish(int32(i))
+		if err := s.finish(int32(i)); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -158,8 +160,9 @@ func (s *Schedule) add(r Region) int32 {
 	return id
 }
 
-// finish derives what the checkpoint keeps and where its recompute stops.
-func (s *Schedule) finish(id int32) {
+// finish derives what the checkpoint keeps and where its recompute stops. It is an error to send an input to the host of
+// which the region takes a view of a part: the copy that comes back is smaller than the tensor that it stands for.
+func (s *Schedule) finish(id int32) error {
 	r := &s.Regions[id]
 	g := s.Program.Graph
 	r.last, r.stop = model.None, model.None
@@ -178,6 +181,10 @@ func (s *Schedule) finish(id int32) {
 		for _, t := range g.Inputs(&g.Ops[i]) {
 			st := g.Tensors[t].Storage
 			if r.HostInputs && handedOver(g, t, r.First) {
+				if g.Bytes(t) != g.Storages[st].Bytes {
+					return fmt.Errorf("layer %d: offload inputs is for parts that take whole tensors, and this one takes a view of a part of the output of %s",
+						g.Blocks[g.Ops[i].Block].Layer, g.Storages[st].Name)
+				}
 				if !slices.Contains(r.Sent, st) {
 					r.Sent = append(r.Sent, st)
 				}
@@ -198,6 +205,7 @@ func (s *Schedule) finish(id int32) {
 	if r.last == model.None {
 		r.Cached = nil // no node will ask for it: the cache goes with the frame
 	}
+	return nil
 }
 
 // child is the direct child of region id that op i is in.
