@@ -47,7 +47,7 @@ func (o *modelOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.lora, "lora", "", "adapters: r=16,alpha=32,dropout=0,dtype=fp32,targets=q_proj+v_proj")
 	complete(cmd, "precision", "bf16", "fp16", "fp32", "amp-bf16", "amp-fp16")
 	complete(cmd, "attention", "eager", "sdpa", "math", "flash2")
-	complete(cmd, "activation", "gelu", "gelu_new", "gelu_tanh", "silu", "relu", "tanh", "quick_gelu")
+	complete(cmd, "activation", "gelu", "gelu_new", "gelu_tanh", "gelu_fast", "silu", "relu", "tanh", "quick_gelu")
 	complete(cmd, "norm", "layernorm", "rmsnorm", "rmsnorm-fused")
 	complete(cmd, "optimizer", "adamw", "adamw-loop", "adamw-fused", "sgd", "none")
 	cmd.ValidArgsFunction = completeModel

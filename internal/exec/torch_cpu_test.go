@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 )
@@ -42,6 +43,16 @@ func cached(layers int, ops ...string) *plan.Plan {
 // it: 200 bytes of 23 million here.
 const cpuTolerance = 0.00002
 
+// agree holds every figure of a measured step against its prediction; tolerance is a share of the measured one.
+func agree(t *testing.T, tl *memory.Timeline, m *Measurement, tolerance float64) {
+	t.Helper()
+	for _, d := range Compare(tl, m, tolerance).Lines {
+		if !d.Within {
+			t.Errorf("%s: predicted %d, measured %d (%+d)", d.What, int64(d.Predicted), int64(d.Measured), int64(d.Predicted-d.Measured))
+		}
+	}
+}
+
 // TestTorchCPUPeak holds the profiler's figures of a real step against the prediction.
 func TestTorchCPUPeak(t *testing.T) {
 	py := torchPython(t)
@@ -72,11 +83,7 @@ func TestTorchCPUPeak(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, d := range Compare(judge(t, g, p), m, cpuTolerance).Lines {
-				if !d.Within {
-					t.Errorf("%s: predicted %d, measured %d (%+d)", d.What, int64(d.Predicted), int64(d.Measured), int64(d.Predicted-d.Measured))
-				}
-			}
+			agree(t, judge(t, g, p), m, cpuTolerance)
 		})
 	}
 }

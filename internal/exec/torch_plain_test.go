@@ -71,10 +71,5 @@ func checkMeta(t *testing.T, g *model.Graph, o TorchOptions) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range Compare(judge(t, g, p), m, 0.005).Lines {
-		t.Logf("%-16s predicted %d measured %d %+.3f%%", d.What, d.Predicted, d.Measured, 100*d.Share)
-		if !d.Within {
-			t.Errorf("%s: predicted %d, measured %d", d.What, d.Predicted, d.Measured)
-		}
-	}
+	agree(t, judge(t, g, p), m, 0.0005)
 }

@@ -29,11 +29,7 @@ func TestTorchT5(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, d := range Compare(judge(t, g, p), m, 0).Lines {
-				if !d.Within {
-					t.Errorf("%s: predicted %d, measured %d", d.What, d.Predicted, d.Measured)
-				}
-			}
+			agree(t, judge(t, g, p), m, 0)
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
@@ -136,7 +135,7 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 	var none *strategy.NoPlanError
 	switch {
 	case errors.As(err, &none) && none.Leanest != nil && s.fit(req, none.Leanest) == Tight:
-		return s.tightest(ctx, req, r, none)
+		return s.tightPlan(ctx, req, none)
 	case errors.As(err, &none) && none.Leanest != nil:
 		return s.infeasible(ctx, req, none)
 	case err != nil:
@@ -153,24 +152,12 @@ func (s *Study) fit(req OptimizeRequest, tl *memory.Timeline) Verdict {
 	return Budget{Device: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet}.Fit(unit.Bytes(tl.Peak.Bytes)).Verdict
 }
 
-// tightest is the plan with the lowest peak where none leaves the whole reserve and this one may run: the verdict that
+// tightPlan is the plan with the lowest peak where none leaves the whole reserve and this one may run: the verdict that
 // estimate has for it.
-func (s *Study) tightest(ctx context.Context, req OptimizeRequest, r strategy.Request, none *strategy.NoPlanError) (*Optimization, error) {
-	program, err := s.Program()
-	if err != nil {
-		return nil, err
-	}
-	res, err := strategy.Leanest(ctx, program, r, -1)
-	if err != nil {
-		return nil, err
-	}
-	res.Named = none.Named
-	return s.tightPlan(ctx, req, none, res)
-}
-
-// tightPlan is a plan that may run, though it leaves no whole reserve.
-func (s *Study) tightPlan(ctx context.Context, req OptimizeRequest, none *strategy.NoPlanError, res *strategy.Result) (*Optimization, error) {
-	o, err := s.optimization(req, res)
+func (s *Study) tightPlan(ctx context.Context, req OptimizeRequest, none *strategy.NoPlanError) (*Optimization, error) {
+	o, err := s.optimization(req, &strategy.Result{
+		Class: none.Class, Leanest: true, Plan: none.LeanestPlan, Timeline: none.Leanest, Named: none.Named,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -236,23 +223,8 @@ func (s *Study) infeasible(ctx context.Context, req OptimizeRequest, none *strat
 	}
 	o.SmallestBudgetBytes, o.verdict = none.Smallest, none.Error()
 	o.Reason = fmt.Sprintf("%s: the leanest plan peaks at %s in the %s", none.Error(), o.Estimate.Peak.TensorBytes.Both(), where(none.Leanest))
-	if near := o.tight(); len(near) > 0 {
-		o.Warnings = append(o.Warnings, "no plan leaves the whole reserve, but what is tight ("+strings.Join(near, ", ")+
-			") may run, if allocator and CUDA context take less than is counted: verify it on the device, or give --reserve")
-	}
 	o.Hints, err = o.estimation.hints(ctx)
 	return o, err
-}
-
-// tight are the strategies that fit beside the least reserve.
-func (o *Optimization) tight() []string {
-	var names []string
-	for i := range o.estimation.Estimates {
-		if en := &o.estimation.Estimates[i]; en.Verdict != nil && *en.Verdict == Tight {
-			names = append(names, en.Strategy)
-		}
-	}
-	return names
 }
 
 // judged holds a plan and the alternatives against the budget.

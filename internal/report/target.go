@@ -15,9 +15,7 @@ func (s *Study) restricted(ctx context.Context, p *memory.Program, r strategy.Re
 	var none *strategy.NoPlanError
 	switch {
 	case errors.As(err, &none) && none.Leanest != nil && s.fit(req, none.Leanest) == Tight:
-		o, err := s.tightPlan(ctx, req, none, &strategy.Result{
-			Class: "flat", Leanest: true, Plan: none.LeanestPlan, Timeline: none.Leanest, Named: none.Named,
-		})
+		o, err := s.tightPlan(ctx, req, none)
 		if err != nil {
 			return nil, err
 		}

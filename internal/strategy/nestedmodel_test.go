@@ -31,16 +31,7 @@ func TestNestedBelowFlat(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := program(t, c.preset, c.change)
-			pr, err := price(p, sheet)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pr.prune(nil)
-			prob := pr.problem(p.Graph)
-			low, err := MinMemory(context.Background(), prob)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pr, low := leastFlat(t, p, sheet)
 			m, err := pr.nestedModel(p)
 			if err != nil {
 				t.Fatal(err)

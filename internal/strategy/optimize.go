@@ -52,8 +52,8 @@ type MenuEntry struct {
 type Result struct {
 	Plan     *plan.Plan
 	Timeline *memory.Timeline
-	// Class that the plan is the fastest of (with Leanest: the leanest): flat or nested. Solution and Problem are of the flat problem; Solution is
-	// nil if that has no plan. Nested is set for a nested plan.
+	// Class that the plan is the fastest of, with Leanest the leanest: flat or nested. Solution and Problem are of the
+	// flat problem; Solution is nil if that has no plan. Nested is set for a nested plan.
 	Class    string
 	Leanest  bool // the plan has the lowest peak of its class, and is not the fastest
 	Solution *Solution
@@ -75,6 +75,7 @@ type NoPlanError struct {
 	// Leanest is the simulation of the plan that needs least.
 	Leanest     *memory.Timeline
 	LeanestPlan *plan.Plan
+	Class       string // of the leanest plan: flat or nested
 	Named       []Alternative
 }
 
@@ -238,15 +239,17 @@ func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *Problem, 
 	if sol, err := MinMemory(ctx, prob); err == nil && req.Class != "nested" {
 		e.LeanestPlan = planOf(pr.options, sol.Choice)
 		e.Leanest, _ = memory.Judge(p, e.LeanestPlan, req.Sheet)
+		e.Class = "flat"
 	}
 	if req.Class != "flat" {
 		n, err := pr.leanestNested(ctx, p, req)
 		if err == nil && (e.Leanest == nil || n.timeline.Peak.Bytes < e.Leanest.Peak.Bytes) {
-			e.LeanestPlan, e.Leanest = n.plan, n.timeline
+			e.LeanestPlan, e.Leanest, e.Class = n.plan, n.timeline, "nested"
 		}
 	}
 	need := unit.Bytes(inf.Needed)
 	if e.Leanest != nil {
+		e.LeanestPlan.Strategy = "leanest"
 		need = unit.Bytes(e.Leanest.Peak.Bytes)
 	}
 	if req.Reserve >= 0 {

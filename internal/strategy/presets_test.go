@@ -80,19 +80,25 @@ func TestClassSettings(t *testing.T) {
 	}
 }
 
-// checkBudgets holds the flat plans of a program at budgets between the least that works and keeping everything.
-func checkBudgets(t *testing.T, p *memory.Program, sheet *gpu.Sheet) {
+// leastFlat prices a program's options and finds the flat plan with the lowest peak.
+func leastFlat(t *testing.T, p *memory.Program, sheet *gpu.Sheet) (*pricing, *Solution) {
 	t.Helper()
 	pr, err := price(p, sheet)
 	if err != nil {
 		t.Fatal(err)
 	}
 	pr.prune(nil)
-	prob := pr.problem(p.Graph)
-	low, err := MinMemory(context.Background(), prob)
+	low, err := MinMemory(context.Background(), pr.problem(p.Graph))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return pr, low
+}
+
+// checkBudgets holds the flat plans of a program at budgets between the least that works and keeping everything.
+func checkBudgets(t *testing.T, p *memory.Program, sheet *gpu.Sheet) {
+	t.Helper()
+	pr, low := leastFlat(t, p, sheet)
 	lo, hi := low.Peak+pr.sharedBytes(), pr.keep.Peak.Bytes
 	last := int64(1) << 62
 	for _, part := range []int64{0, 15, 40, 75, 100} {

@@ -151,7 +151,7 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target)
 		return nil, none
 	}
 	if best.Plan == nil {
-		e := &NoPlanError{Budget: req.Budget, Named: free.Named, Leanest: leanest, LeanestPlan: leanestPlan}
+		e := &NoPlanError{Budget: req.Budget, Named: free.Named, Leanest: leanest, LeanestPlan: leanestPlan, Class: "flat"}
 		need := unit.Bytes(leanest.Peak.Bytes)
 		e.Smallest = need + req.Reserve
 		if req.Reserve < 0 {
@@ -171,10 +171,6 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target)
 func membersOf(ctx context.Context, p *memory.Program, req Request, free *Result, sh Shape) func(func(*plan.Plan, error) bool) {
 	layers := p.Graph.Layers
 	return func(yield func(*plan.Plan, error) bool) {
-		if free.Plan == nil && (sh == LayerList || sh == ModuleMap || sh == AnyOption) { // the leanest, or nearly
-			yield(plan.Named("full", layers))
-			return
-		}
 		named := func(prefix string, from, to int) {
 			for k := from; k <= to; k++ {
 				if !yield(plan.Named(prefix+strconv.Itoa(k), layers)) {
@@ -221,7 +217,7 @@ func cached(o plan.Option) bool {
 
 var errNoMember = errors.New("no plan of this shape")
 
-// masked solves the flat problem over a part of the menu.
+// masked solves the flat problem over a part of the menu. Where nothing fits it is the leanest plan.
 func masked(ctx context.Context, p *memory.Program, req Request, free *Result, allowed func(plan.Option) bool) (*plan.Plan, error) {
 	pr, err := price(p, req.Sheet)
 	if err != nil {
@@ -234,13 +230,17 @@ func masked(ctx context.Context, p *memory.Program, req Request, free *Result, a
 	prob := pr.problem(p.Graph)
 	prob.Budget = int64(free.TensorBudget)
 	sol, err := pr.solve(ctx, prob)
+	var inf *InfeasibleError
+	if errors.As(err, &inf) {
+		sol, err = MinMemory(ctx, prob)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return planOf(pr.options, sol.Choice), nil
 }
 
-// segmented solves the nested problem with at most so many forwards of a layer.
+// segmented solves the nested problem with at most so many forwards of a layer. Where nothing fits it is the leanest plan.
 func segmented(ctx context.Context, p *memory.Program, req Request, free *Result, most int) (*plan.Plan, error) {
 	pr, err := price(p, req.Sheet)
 	if err != nil {
@@ -252,7 +252,10 @@ func segmented(ctx context.Context, p *memory.Program, req Request, free *Result
 		return nil, err
 	}
 	if found == nil {
-		return nil, errNoMember
+		req.MaxForwards = most
+		if found, err = pr.leanestNested(ctx, p, req); err != nil {
+			return nil, err
+		}
 	}
 	return found.plan, nil
 }
