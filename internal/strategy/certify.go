@@ -110,7 +110,7 @@ func (pr *pricing) certifiedMenu(p *Problem) plan.CertifiedMenu {
 		for _, g := range alike(len(p.Blocks), func(i int) Choice { return p.Blocks[i].Choices[k] }) {
 			c := &p.Blocks[g[0]].Choices[k]
 			o.Rows = append(o.Rows, plan.LayerPrice{
-				Layers: plan.FormatLayers(g), Save: c.Save, SaveForward: c.SaveFwd, Forward: c.Forward, Backward: c.Backward, Time: c.Time,
+				Layers: plan.FormatLayers(g), Save: c.Save, SaveForward: c.Save + c.Linger, Forward: c.Forward, Backward: c.Backward, Time: c.Time,
 			})
 		}
 		m.Options = append(m.Options, o)
@@ -164,8 +164,7 @@ func bestBound(p *Problem, sol *Solution) plan.CertifiedBound {
 	return best
 }
 
-// rowBound is the bound of a vector of prices on the rows as the certificate states them: forward and backward apart,
-// and what layers save in forward as it is, where Problem takes at least what they save in backward.
+// rowBound is the bound of a vector of prices on the rows as the certificate states them: forward and backward apart.
 func rowBound(p *Problem, d Dual) plan.CertifiedBound {
 	n := len(p.Blocks)
 	price := func(rows []int64, i int) *big.Int {
@@ -192,7 +191,7 @@ func rowBound(p *Problem, d Dual) plan.CertifiedBound {
 			t := new(big.Int)
 			add(t, big.NewInt(c.Time), tib)
 			add(t, after, c.Save)
-			add(t, afterFwd, c.SaveFwd)
+			add(t, afterFwd, c.Save+c.Linger)
 			add(t, own, c.Backward+later-room)
 			add(t, ownFwd, c.Forward-room)
 			if least == nil || t.Cmp(least) < 0 {

@@ -19,10 +19,6 @@ func TestRowBoundIsBelowTheOptimum(t *testing.T) {
 		p.Segments = nil
 		for i := range p.Blocks {
 			p.Blocks[i].Waiting = 0
-			for k := range p.Blocks[i].Choices {
-				c := &p.Blocks[i].Choices[k]
-				c.SaveFwd = max(c.Save, c.SaveFwd) // a certificate's F sums what is saved in forward as it is
-			}
 		}
 		if len(p.Head) > 1 {
 			p.Head = p.Head[:1]

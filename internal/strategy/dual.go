@@ -8,14 +8,14 @@ import (
 // Dual is a Lagrangian certificate: prices of memory on the rows of a problem, and the lower bound on time that they
 // prove. Anyone can add it up again: with λ_i the price of backward row i and ν_i of forward row i (i = n is the head),
 //
-//	LB = Σ_i min_k [ r_ik + s_ik·Σ_{l>i} λ_l + sfwd_ik·Σ_{l>i} ν_l + waiting_i·s_ik·Σ_l (λ_l + ν_l)
+//	LB = Σ_i min_k [ r_ik + s_ik·Σ_{l>i} λ_l + (s_ik + linger_ik)·Σ_{l>i} ν_l + waiting_i·s_ik·Σ_l (λ_l + ν_l)
 //	                 + λ_i·(p_ik + G_{>i} − R) + ν_i·(q_ik − R) ],    R = Budget − Base
 //
 // rounded up to whole nanoseconds, is not above the time of any choice that fits. A segment is an alternative to its
 // blocks' minima: its rows take the sum of the prices over its blocks (the minimum then is a shortest path).
 type Dual struct {
 	// Backward and Forward hold λ and ν in nanoseconds per TiB (2^40 bytes), one per block and one for the head.
-	// Without Forward the rows are merged: p_ik + G_{>i} stands for max(p_ik + G_{>i}, q_ik + Σ_{j<i} (sfwd_j − s_j)),
+	// Without Forward the rows are merged: p_ik + G_{>i} stands for max(p_ik + G_{>i}, q_ik + Σ_{j<i} linger_j),
 	// where the last sum is the same for every choice.
 	Backward, Forward []int64
 	// Bound is LB in nanoseconds.

@@ -53,7 +53,7 @@ func solveFlat(ctx context.Context, p *Problem, cap int64) (*Solution, error) {
 		if err != nil || s == nil {
 			return s, err
 		}
-		if s.Status == Optimal && s.Peak == max(p.Floor, p.Base+c.peak(p, s)) {
+		if s.Status == Optimal && s.Peak == c.peakOf(p, s) {
 			s.Dual.Forward = make([]int64, len(s.Dual.Backward))
 			return s, nil
 		}
@@ -61,14 +61,14 @@ func solveFlat(ctx context.Context, p *Problem, cap int64) (*Solution, error) {
 	return searchVector(ctx, p, newChain(p), least, cap)
 }
 
-// peak is the peak above the base of a solution of a single chain, by the chain's rows.
-func (c *chain) peak(p *Problem, s *Solution) int64 {
+// peakOf is the peak of a solution of a single chain, by the chain's rows.
+func (c *chain) peakOf(p *Problem, s *Solution) int64 {
 	var saved, top int64
 	for _, e := range c.path(p, s) {
 		top = max(top, saved+e.row)
 		saved += e.save
 	}
-	return top
+	return max(p.Floor, p.Base+top)
 }
 
 // path finds the edges that a solution takes.
@@ -145,8 +145,8 @@ func searchChain(ctx context.Context, p *Problem, c *chain, least *Solution, cap
 		return best, err
 	}
 	best.Stats = s.stats
-	if best.Peak > p.Budget {
-		return best, nil // the chain was a relaxation
+	if best.Peak != c.peakOf(p, best) {
+		return best, nil // the chain is a relaxation, and this no answer
 	}
 	return fewestChanges(ctx, p, c, s.need, best), nil
 }
@@ -164,8 +164,9 @@ func deepen(p *Problem, c *chain, least *Solution, cap int64, run func([]*prices
 	}
 	prices, _ := dualSearch(c, min(known, least.Time))
 	dual := c.dual(prices[0])
-	improve := func(found *Solution) {
-		if found != nil && (best == nil || found.Time < best.Time || (found.Time == best.Time && found.Peak <= best.Peak)) {
+	// Of plans as fast as each other a run that keeps all labels finds the one that its recurrence says needs least.
+	improve := func(found *Solution, all bool) {
+		if found != nil && (best == nil || found.Time < best.Time || (found.Time == best.Time && (all || found.Peak <= best.Peak))) {
 			best, known = found, found.Time
 		}
 	}
@@ -179,7 +180,7 @@ func deepen(p *Problem, c *chain, least *Solution, cap int64, run func([]*prices
 	if err != nil {
 		return stop(err)
 	}
-	improve(found)
+	improve(found, false)
 	for step := firstStep(dual.Bound, len(c.out)); ; step *= 2 {
 		upper := known
 		if dual.Bound < known-step {
@@ -188,13 +189,13 @@ func deepen(p *Problem, c *chain, least *Solution, cap int64, run func([]*prices
 		found, err := run(prices, upper, 0)
 		if errors.Is(err, errEffort) {
 			if found, wide := run(prices, known, wideBeam); wide == nil {
-				improve(found)
+				improve(found, false)
 			}
 		}
 		if err != nil {
 			return stop(err)
 		}
-		improve(found)
+		improve(found, true)
 		if found != nil || upper == known {
 			break
 		}

@@ -87,7 +87,7 @@ func scale(p *Problem, bytes, ns int64) *Problem {
 		m = slices.Clone(m)
 		for k := range m {
 			m[k].Save *= bytes
-			m[k].SaveFwd *= bytes
+			m[k].Linger *= bytes
 			m[k].Forward *= bytes
 			m[k].Backward *= bytes
 			m[k].Time *= ns
@@ -209,7 +209,8 @@ func TestFlatExtremes(t *testing.T) {
 		"negative base":  {Base: -1},
 		"huge budget":    {Budget: 1 << 62},
 		"negative save":  {Blocks: []Block{{Choices: []Choice{{Save: -1 << 62}}}}},
-		"negative grads": {Blocks: []Block{{Grad: -1, Choices: []Choice{{}}}}},
+		"huge grads":     {Blocks: []Block{{Grad: -1 << 62, Choices: []Choice{{}}}}},
+		"huge linger":    {Blocks: []Block{{Choices: []Choice{{Linger: 1 << 62}}}}},
 	} {
 		if _, err := SolveFlat(context.Background(), p); !errors.Is(err, ErrInvalidProblem) {
 			t.Errorf("%s: got %v", name, err)

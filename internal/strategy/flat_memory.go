@@ -77,7 +77,7 @@ func leastMemory(ctx context.Context, p *Problem) (*Solution, error) {
 	}
 	if c.dropForward() {
 		s := p.solution(c.leastPath())
-		if s.Peak == max(p.Floor, p.Base+c.peak(p, s)) {
+		if s.Peak == c.peakOf(p, s) {
 			return s, nil
 		}
 	}

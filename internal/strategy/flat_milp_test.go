@@ -46,7 +46,7 @@ func writeLP(p *Problem) string {
 				held := p.Blocks[j].Waiting * c.Save
 				f, b := held, held
 				if j < i {
-					f += max(c.Save, c.SaveFwd)
+					f += c.Save + c.Linger
 					b += c.Save
 				}
 				if j == i {

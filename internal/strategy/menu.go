@@ -118,7 +118,7 @@ func (pr *pricing) choice(k, layer int, up, down int64) Choice {
 	return Choice{
 		Label:    pr.options[k].Name,
 		Save:     s,
-		SaveFwd:  b.ForwardAfter - b.ForwardBefore,
+		Linger:   b.ForwardAfter - b.ForwardBefore - s,
 		Forward:  up + b.ForwardPeak - b.ForwardBefore,
 		Backward: down + s + b.BackwardPeak - b.BackwardBefore,
 		Time:     b.Recompute + b.Transfer,
@@ -205,7 +205,7 @@ func (pr *pricing) prune(allowed func(k int) bool) {
 				}
 			}
 			x, y := pr.choice(a, l, 0, 0), pr.choice(b, l, 0, 0)
-			if x.Save > y.Save || x.SaveFwd > y.SaveFwd || x.Forward > y.Forward || x.Backward > y.Backward || x.Time > y.Time {
+			if x.Save > y.Save || x.Save+x.Linger > y.Save+y.Linger || x.Forward > y.Forward || x.Backward > y.Backward || x.Time > y.Time {
 				return false
 			}
 		}

@@ -20,7 +20,7 @@ func randomProblem(r *rand.Rand, blocks, options int) *Problem {
 			c.Forward = r.Int64N(60)
 		}
 		if prefixes {
-			c.SaveFwd = c.Save + r.Int64N(15)
+			c.Linger = r.Int64N(25) - 10
 		}
 		return c
 	}
@@ -36,7 +36,7 @@ func randomProblem(r *rand.Rand, blocks, options int) *Problem {
 	for i := range n {
 		b := Block{Choices: menu(1 + r.IntN(options))}
 		if grads {
-			b.Grad = r.Int64N(12)
+			b.Grad = r.Int64N(16) - 4
 		}
 		if waiting {
 			b.Waiting = r.Int64N(3)
@@ -97,7 +97,7 @@ func enumerate(p *Problem, visit func(outcome)) {
 		forward := alive
 		for _, s := range steps {
 			at(forward + s.c.Forward)
-			forward += max(s.c.Save, s.c.SaveFwd)
+			forward += s.c.Save + s.c.Linger
 		}
 		at(forward + head.Forward)
 		// Backward: saved sets disappear from the end, gradients pile up.

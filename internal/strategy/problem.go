@@ -12,14 +12,15 @@ type Choice struct {
 	Label string
 	// Save is what stays alive from the block's forward to its backward, in bytes (s).
 	Save int64
-	// SaveFwd is what stays alive from the block's forward to the end of the forward pass, in bytes, if that is more
-	// than Save: under autocast a weight's cast lives until the end of forward whatever the option keeps.
-	SaveFwd int64
+	// Linger is by how much what stays alive from the block's forward to the end of the forward pass differs from Save,
+	// in bytes: under autocast a weight's cast lives until the end of forward whatever the option keeps. It is negative
+	// where a block lets go of what came from before it.
+	Linger int64
 	// Forward is the most the block needs during its forward above what earlier blocks keep, in bytes (q).
 	Forward int64
 	// Backward is the most the block needs at the worst moment of its own backward above what earlier blocks keep, in
-	// bytes (p): its saved set, what it recomputes, incoming and outgoing gradients, temporaries. The parameter
-	// gradients of later blocks come on top and are not part of it; those of its own are.
+	// bytes (p): its saved set, what it recomputes, incoming and outgoing gradients, temporaries. The gradients that
+	// later blocks leave (Block.Grad) come on top and are not part of it; those of its own are.
 	Backward int64
 	// Time is what the option costs over the fastest one, in nanoseconds (r).
 	Time int64
@@ -30,8 +31,9 @@ type Block struct {
 	// Type is equal for blocks that are copies of each other. It is information for readers; solvers compare prices.
 	Type    int
 	Choices []Choice
-	// Grad is the parameter gradient, in bytes, that appears in the block's backward and stays until the step's end.
-	// It is 0 if gradients exist before the backward pass (then they belong to Problem.Base).
+	// Grad is what the block's backward leaves, in bytes: the parameter gradients, which stay until the step's end unless
+	// they exist before the backward pass (then they belong to Problem.Base), and the gradient of a tensor that several
+	// blocks read, which grows from the last reader on until the block that made the tensor takes it: negative there.
 	Grad int64
 	// Waiting is the number of micro batches, besides the one that runs, whose saved sets of this block are alive at
 	// the worst moment (pipeline schedules; 0 without a pipeline).
@@ -46,7 +48,7 @@ type Segment struct {
 }
 
 // Problem is the choice of one option for each block of a chain under a budget of peak memory. With s, q, p, r, g as
-// in Choice and Block, resident sums A_i = Σ_{j<i} s_j and F_i = Σ_{j<i} max(s_j, sfwd_j), held sets
+// in Choice and Block, resident sums A_i = Σ_{j<i} s_j and F_i = Σ_{j<i} (s_j + linger_j), held sets
 // W = Σ_j waiting_j·s_j and later gradients G_{>i} = Σ_{j>i} g_j, it is
 //
 //	minimise  Σ_i r_i + r_head
@@ -55,12 +57,12 @@ type Segment struct {
 //	Floor                          ≤ Budget
 //
 // which is a multiple-choice knapsack with nested capacities. A segment counts as one block. All numbers are exact
-// integers; only Save may be negative.
+// integers; only Save, Linger and Grad may be negative.
 type Problem struct {
 	// Base is alive at every moment, in bytes: parameters, optimizer state, inputs.
 	Base   int64
 	Blocks []Block
-	// Head holds the options of the last link, norm, head and loss. Save and SaveFwd of a head option are ignored:
+	// Head holds the options of the last link, norm, head and loss. Save and Linger of a head option are ignored:
 	// its forward and backward follow each other at once. No option means a head that costs nothing.
 	Head []Choice
 	// HeadGrad is the head's parameter gradient in bytes, as Block.Grad.
@@ -143,13 +145,13 @@ func (p *Problem) validate() error {
 	menu := func(what string, at int, choices []Choice, waiting int64) error {
 		var save, row, slow int64
 		for k, c := range choices {
-			if c.SaveFwd < 0 || c.Forward < 0 || c.Backward < 0 || c.Time < 0 {
-				return fmt.Errorf("%w: %s %d option %d (%s): only Save may be negative", ErrInvalidProblem, what, at, k, c.Label)
+			if c.Forward < 0 || c.Backward < 0 || c.Time < 0 {
+				return fmt.Errorf("%w: %s %d option %d (%s): only Save and Linger may be negative", ErrInvalidProblem, what, at, k, c.Label)
 			}
-			if c.Save < -largest {
-				return fmt.Errorf("%w: %s %d option %d (%s): Save %d is out of range", ErrInvalidProblem, what, at, k, c.Label, c.Save)
+			if min(c.Save, c.Linger) < -largest || max(c.Save, c.Linger) > largest {
+				return fmt.Errorf("%w: %s %d option %d (%s): Save %d or Linger %d is out of range", ErrInvalidProblem, what, at, k, c.Label, c.Save, c.Linger)
 			}
-			save = max(save, c.Save, -c.Save, c.SaveFwd)
+			save = max(save, c.Save, -c.Save, c.Save+c.Linger, -c.Save-c.Linger)
 			row = max(row, c.Forward, c.Backward)
 			slow = max(slow, c.Time)
 		}
@@ -169,10 +171,13 @@ func (p *Problem) validate() error {
 		if len(b.Choices) == 0 {
 			return fmt.Errorf("%w: block %d has no option", ErrInvalidProblem, i)
 		}
-		if b.Grad < 0 || b.Waiting < 0 {
-			return fmt.Errorf("%w: block %d: gradient and waiting micro batches must not be negative", ErrInvalidProblem, i)
+		if b.Waiting < 0 {
+			return fmt.Errorf("%w: block %d: waiting micro batches must not be negative", ErrInvalidProblem, i)
 		}
-		bytes.add(b.Grad)
+		if b.Grad < -largest {
+			return fmt.Errorf("%w: block %d: gradient %d is out of range", ErrInvalidProblem, i, b.Grad)
+		}
+		bytes.add(max(b.Grad, -b.Grad))
 		if err := menu("block", i, b.Choices, b.Waiting); err != nil {
 			return err
 		}
@@ -222,7 +227,7 @@ func (p *Problem) Evaluate(s *Solution) (peak, time int64) {
 		}
 		top = max(top, savedFwd+c.Forward, saved+c.Backward+later)
 		saved += c.Save
-		savedFwd += max(c.Save, c.SaveFwd)
+		savedFwd += c.Save + c.Linger
 		if len(blocks) > 0 {
 			held += blocks[0].Waiting * c.Save
 		}

@@ -124,6 +124,7 @@ func (pr *pricing) charge(p *Problem, first []int) (*Problem, [][]int) {
 				}
 				if i == first[u] {
 					c.Save += pr.shared[u].bytes
+					c.Linger -= pr.shared[u].bytes // it is alive in forward whoever keeps it
 					c.Backward += pr.shared[u].bytes
 				}
 			}
