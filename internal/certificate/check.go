@@ -187,7 +187,7 @@ func (c *checker) menu() bool {
 		c.fails("menu", "%v", err)
 		return false
 	}
-	is, patterns, err := derive(c.p, options, c.sheet, holders)
+	is, patterns, err := derive(c.p, options, c.sheet, holders, false)
 	if err != nil {
 		c.fails("menu", "%v", err)
 		return false

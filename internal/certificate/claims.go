@@ -18,7 +18,7 @@ func claimed(c *plan.Certificate, layers int) (_ *chain, options []plan.Option, 
 	for _, g := range m.Gradients {
 		runs = append(runs, g.Layers)
 	}
-	if err := covered("menu.gradients", runs, layers, func(r, l int) { out.grads[l] = int64(m.Gradients[r].Bytes) }); err != nil {
+	if err := covered("menu.gradients", runs, layers, func(r, l int) { out.grads[l] = m.Gradients[r].Bytes }); err != nil {
 		return nil, nil, nil, err
 	}
 	number := map[string]int{}

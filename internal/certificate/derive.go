@@ -13,13 +13,13 @@ import (
 
 // derive prices options at every layer of a graph. It simulates the whole graph once an option, with that option at
 // every layer, and reads the rows off what is alive between blocks. Let X be what is alive when the forward of the first
-// layer starts, and Y what is alive when its backward has ended, less the parameter gradients of all layers and of the
-// head, which have appeared by then. Neither depends on the option. Then
+// layer starts, and Y what is alive when its backward has ended, less the gradients that all layers and the head have left
+// by then: of parameters, and what those of activations have grown by on the way. Neither depends on the option. Then
 //
 //	base         = min(X, Y)
 //	save_forward = alive at the end of the layer's forward − alive at its start
 //	forward      = X − base + most alive in its forward − alive at its start
-//	save         = alive at the start of the layer's backward − alive at its end + its parameter gradients
+//	save         = alive at the start of the layer's backward − alive at its end + the gradients that it leaves
 //	backward     = Y − base + save + most alive in its backward − alive at its start
 //	time         = recomputation + transfers of the layer
 //
@@ -32,20 +32,25 @@ import (
 // out of that layer's save and listed by itself, once for each pattern of holders. One that every option holds at every
 // layer is alive at every backward row: it is moved from the first layer's save to Y, unless the certificate lists it.
 // One that only the first layer holds is its input and stays in its save; one that the blocks before the layers hold is
-// part of Y.
+// part of Y. One that a layer makes is listed if several others can hold it and the first of them can do without; else it
+// goes with a layer that no choice changes. What the caller holds until backward is done is part of Y, whoever made it.
 //
 // In forward such a tensor is let go of after the last layer that reads it, unless some layer holds it, whichever. Rows
 // cannot say that; they count it to the end of forward, which is at most its bytes too much.
 //
 // The head's rows are those of the blocks behind the layers, above what the layers keep; the floor is the highest of the
 // peaks of the blocks before the layers and of the optimizer step.
-func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [][][]bool) (*chain, [][][]bool, error) {
+//
+// With parametersOnly, as nested plans count, the gradients that a layer leaves are those of parameters, and its save is
+// less what the others grow by.
+func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [][][]bool, parametersOnly bool) (*chain, [][][]bool, error) {
 	g := p.Graph
 	if g.Layers == 0 || len(options) == 0 {
 		return nil, nil, fmt.Errorf("no layers or no options")
 	}
 	first := slices.IndexFunc(g.Blocks, func(b model.Block) bool { return b.Layer >= 0 })
-	behind := first + g.Layers
+	behind := g.LayerBlock(g.Layers-1) + 1
+	read := readElsewhere(g)
 	c := &chain{grads: make([]int64, g.Layers), menu: make([][]price, g.Layers)}
 	holders := map[model.StorageID][][]bool{} // by storage: by layer, by option
 	var x, y int64
@@ -59,8 +64,13 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 			return nil, nil, fmt.Errorf("option %s: %w", options[k].Name, err)
 		}
 		xk, yk := blocks[first].ForwardBefore, blocks[first].BackwardAfter
-		for _, b := range blocks[first:] {
-			yk -= b.Grad
+		for i := range blocks {
+			if parametersOnly || g.Blocks[i].Layer < 0 {
+				blocks[i].Carried = 0
+			}
+			if i >= first {
+				yk -= blocks[i].Grad + blocks[i].Carried
+			}
 		}
 		if k > 0 && (xk != x || yk != y) {
 			return nil, nil, fmt.Errorf("option %s changes what is alive outside the layers by %d and %d bytes", options[k].Name, xk-x, yk-y)
@@ -68,16 +78,15 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 		x, y = xk, yk
 		before := s.Keeps(0, g.Blocks[first].First) // alive until after the layers' backward
 		for i := range g.Layers {
-			b := &blocks[first+i]
-			save := b.BackwardBefore - b.BackwardAfter + b.Grad
+			b := &blocks[g.LayerBlock(i)]
+			save := b.BackwardBefore - b.BackwardAfter + b.Grad + b.Carried
 			c.menu[i] = append(c.menu[i], price{
 				save: save, saveFwd: b.ForwardAfter - b.ForwardBefore, fwd: b.ForwardPeak - b.ForwardBefore, bwd: save + b.BackwardPeak - b.BackwardBefore,
 				time: b.Recompute + b.Transfer, run: b.Forward, back: b.Backward,
 			})
-			c.grads[i] = b.Grad
-			block := &g.Blocks[first+i]
-			for st := range s.Keeps(block.First, block.End) {
-				if g.Storages[st].Born >= g.Blocks[first].First || before[st] {
+			c.grads[i] = b.Grad + b.Carried
+			for st := range s.Keeps(g.LayerOps(i)) {
+				if store := &g.Storages[st]; store.Drop == model.DropAfterBackward || store.Born >= g.Blocks[first].First && !read[st] || before[st] {
 					continue
 				}
 				if holders[st] == nil {
@@ -93,7 +102,7 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 			c.outside(tl, blocks, first, behind)
 		}
 	}
-	patterns, always := c.share(g, behind, holders, listed)
+	patterns, always := c.share(g, g.Blocks[first].First, behind, holders, listed)
 	c.lift(x, y+always)
 	return c, patterns, nil
 }
@@ -133,10 +142,14 @@ func (c *chain) lift(x, y int64) {
 
 // share takes shared tensors out of the layers' saves and returns who holds each, by layer and option, and the bytes
 // that all options hold at all layers.
-func (c *chain) share(g *model.Graph, behind int, holders map[model.StorageID][][]bool, listed [][][]bool) (patterns [][][]bool, always int64) {
+// Tensors made from op made on are the layers' own.
+func (c *chain) share(g *model.Graph, made model.OpID, behind int, holders map[model.StorageID][][]bool, listed [][][]bool) (patterns [][][]bool, always int64) {
 	same := func(a, b [][]bool) bool { return slices.EqualFunc(a, b, slices.Equal[[]bool]) }
 	for _, st := range slices.Sorted(maps.Keys(holders)) {
 		h, bytes := holders[st], g.Storages[st].Bytes
+		if g.Storages[st].Born >= made && !contested(h) {
+			continue
+		}
 		c.keepForward(g, behind, st, h)
 		all, onlyFirst := true, true
 		for i := range h {
@@ -182,15 +195,18 @@ func (c *chain) keepForward(g *model.Graph, behind int, st model.StorageID, h []
 	if drop < 0 || int(drop) >= len(g.Ops) {
 		return
 	}
-	last := int(g.Ops[drop].Block) - behind + len(c.menu) // the layer in which the forward pass lets go of it
-	if last >= len(c.menu) {
+	if int(g.Ops[drop].Block) >= behind {
 		if !slices.ContainsFunc(h, func(ks []bool) bool { return ks[0] }) {
 			c.headFwd += bytes
 		}
 		c.slack += bytes
 		return
 	}
-	if last <= 0 {
+	last := 0 // the layer in which the forward pass lets go of it
+	for _, end := g.LayerOps(0); drop >= end; _, end = g.LayerOps(last) {
+		last++
+	}
+	if last == 0 {
 		return
 	}
 	for k := range c.menu[last] {
@@ -199,6 +215,37 @@ func (c *chain) keepForward(g *model.Graph, behind int, st model.StorageID, h []
 		}
 	}
 	c.slack += bytes
+}
+
+// contested is true if more than one layer can hold a tensor, and the first that can need not.
+func contested(h [][]bool) bool {
+	first := -1
+	for i, ks := range h {
+		switch {
+		case !slices.Contains(ks, true):
+		case first < 0:
+			first = i
+		default:
+			return slices.Contains(h[first], false)
+		}
+	}
+	return false
+}
+
+// readElsewhere says which storages are read in a layer that did not make them.
+func readElsewhere(g *model.Graph) map[model.StorageID]bool {
+	out := map[model.StorageID]bool{}
+	for l := range g.Layers {
+		first, end := g.LayerOps(l)
+		for i := first; i < end; i++ {
+			for _, t := range g.Inputs(&g.Ops[i]) {
+				if st := g.Tensors[t].Storage; g.Storages[st].Born < first {
+					out[st] = true
+				}
+			}
+		}
+	}
+	return out
 }
 
 // release takes bytes that are not a layer's own out of what it keeps.

@@ -27,7 +27,7 @@ import (
 // with the option inside.
 func deriveNest(p *memory.Program, options []plan.Option, sheet *gpu.Sheet) (*nest, error) {
 	g := p.Graph
-	c, _, err := derive(p, append(slices.Clone(options), plan.Full), sheet, nil)
+	c, _, err := derive(p, append(slices.Clone(options), plan.Full), sheet, nil, true)
 	if err != nil {
 		return nil, err
 	}

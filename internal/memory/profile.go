@@ -8,7 +8,8 @@ import (
 )
 
 // BlockProfile is one block's part of a training step with optimizer state (the last micro-batch, when there are
-// several): what is alive before and after it and the most in between, forward and backward.
+// several): what is alive before and after it and the most in between, forward and backward. A block between two layers is
+// part of the profile of the layer behind it.
 //
 // What a block leaves in a Python local until the next block has run, such as Falcon's attention weights, is the next
 // block's: it is not part of ForwardBefore and ForwardAfter, and ForwardPeak counts it whether it was saved or not.
@@ -18,8 +19,9 @@ type BlockProfile struct {
 	// Left is what the block leaves so: the most by which a ForwardPeak counts too much.
 	Left                                        int64
 	BackwardBefore, BackwardAfter, BackwardPeak int64
-	// Grad is the parameter gradients that appear in its backward and stay.
-	Grad int64
+	// Grad is the parameter gradients that appear in its backward and stay, Carried the growth of what is alive of other
+	// gradients: the gradient of its input for that of its output, and of tensors that several blocks read.
+	Grad, Carried int64
 	// Forward, Backward, Recompute and Transfer are nanoseconds.
 	Forward, Backward, Recompute, Transfer int64
 	// Host is what it puts into host memory in forward.
@@ -32,7 +34,7 @@ func Profile(s *Schedule, sheet *gpu.Sheet) (*Timeline, []BlockProfile, error) {
 	if sheet != nil {
 		m.cost = s.Program.costsOn(sheet)
 	}
-	m.prof = &profiler{blocks: make([]BlockProfile, len(m.g.Blocks)), left: leftovers(m.g)}
+	m.prof = &profiler{blocks: make([]BlockProfile, len(m.g.Blocks)), of: profiled(m.g), left: leftovers(m.g)}
 	tl := &Timeline{schedule: s}
 	if err := m.settled(tl); err != nil {
 		return nil, nil, err
@@ -44,14 +46,34 @@ func Profile(s *Schedule, sheet *gpu.Sheet) (*Timeline, []BlockProfile, error) {
 // profiler follows a machine from block to block.
 type profiler struct {
 	blocks []BlockProfile
-	at     int32 // the block that runs, or −1
-	kept   int64 // parameter gradients when it began
+	of     []int32 // by block: the one whose profile it is part of
+	at     int32   // the block that runs, or −1
+	kept   int64   // parameter gradients when it began
+	others int64   // other gradients when it began
 	spent  Times // when it began
 	host   int64 // host bytes when it began
 	// left are the storages that each block leaves to the next one; lift is the part of them that was saved by the block
 	// before the one that runs.
 	left [][]model.StorageID
 	lift int64
+}
+
+// profiled is, by block, the block whose profile it is part of: behind the first layer and before the last, the next layer.
+func profiled(g *model.Graph) []int32 {
+	of := make([]int32, len(g.Blocks))
+	next := int32(-1) // the layer behind
+	for b := int32(len(of)) - 1; b >= 0; b-- {
+		of[b] = b
+		switch {
+		case g.Blocks[b].Layer > 0:
+			next = b
+		case g.Blocks[b].Layer == 0:
+			next = -1
+		case next >= 0:
+			of[b] = next
+		}
+	}
+	return of
 }
 
 // leftovers are, by block, the storages made in it that a local holds until some op of the next block, which does not
@@ -100,7 +122,7 @@ func (p *profiler) reset() { p.at = -1 }
 
 // forward notes that block b runs now.
 func (p *profiler) forward(m *machine, b int32) {
-	if b == p.at {
+	if b = p.of[b]; b == p.at {
 		return
 	}
 	p.closeForward(m)
@@ -120,20 +142,20 @@ func (p *profiler) closeForward(m *machine) {
 	}
 }
 
-// backward notes that block b's backward runs now.
-func (p *profiler) backward(m *machine, b int32, kept int64) {
-	if b == p.at {
+// backward notes that block b's backward runs now; kept are the bytes of parameter gradients, others of other gradients.
+func (p *profiler) backward(m *machine, b int32, kept, others int64) {
+	if b = p.of[b]; b == p.at {
 		return
 	}
-	p.closeBackward(m, kept)
-	p.at, p.kept, p.spent = b, kept, m.time
+	p.closeBackward(m, kept, others)
+	p.at, p.kept, p.others, p.spent = b, kept, others, m.time
 	p.blocks[b].BackwardBefore, p.blocks[b].BackwardPeak = m.live, m.live
 }
 
-func (p *profiler) closeBackward(m *machine, kept int64) {
+func (p *profiler) closeBackward(m *machine, kept, others int64) {
 	if p.at >= 0 {
 		b := &p.blocks[p.at]
-		b.BackwardAfter, b.Grad = m.live, kept-p.kept
+		b.BackwardAfter, b.Grad, b.Carried = m.live, kept-p.kept, others-p.others
 		b.Backward = m.time.Backward - p.spent.Backward
 		b.Recompute = m.time.Recompute - p.spent.Recompute
 		b.Transfer += m.time.Transfer - p.spent.Transfer

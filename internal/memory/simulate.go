@@ -473,7 +473,7 @@ func (m *machine) backward() {
 			m.fetch(b)
 		}
 		if m.prof != nil {
-			m.prof.backward(m, m.g.Ops[e.op].Block, kept)
+			m.prof.backward(m, m.g.Ops[e.op].Block, kept, held-kept)
 		}
 		switch e.kind {
 		case evNode:
@@ -507,7 +507,7 @@ func (m *machine) backward() {
 		}
 	}
 	if m.prof != nil {
-		m.prof.closeBackward(m, kept)
+		m.prof.closeBackward(m, kept, held-kept)
 	}
 	m.live -= held - kept // gradients of leaves that are no parameters, and the root
 	for _, st := range m.p.late[1] {

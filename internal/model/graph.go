@@ -134,6 +134,26 @@ func (g *Graph) Inputs(op *Op) []TensorID { return g.args[op.in : op.in+int32(op
 // Outputs are the op's output tensors.
 func (g *Graph) Outputs(op *Op) []TensorID { return g.args[op.out : op.out+int32(op.nout)] }
 
+// LayerBlock is the number of the block that is a layer.
+func (g *Graph) LayerBlock(layer int) int {
+	b := 0
+	for g.Blocks[b].Layer != layer {
+		b++
+	}
+	return b
+}
+
+// LayerOps is the range of ops of a layer and, behind another layer, of the block in between, which runs the same way under
+// every plan: the embedding of a decoder.
+func (g *Graph) LayerOps(layer int) (first, end OpID) {
+	b := g.LayerBlock(layer)
+	first, end = g.Blocks[b].First, g.Blocks[b].End
+	if layer > 0 {
+		first = g.Blocks[g.LayerBlock(layer-1)].End
+	}
+	return first, end
+}
+
 // Parts are the ranges of ops that a layer's part of that name covers: two for the attention of a decoder layer that
 // reads an encoder too.
 func (g *Graph) Parts(layer int, name string) (parts []Span) {

@@ -112,7 +112,8 @@ type CertifiedMenu struct {
 	Base  unit.Bytes    `yaml:"base_bytes" json:"base_bytes"`
 	Floor unit.Bytes    `yaml:"floor_bytes" json:"floor_bytes"`
 	Head  CertifiedHead `yaml:"head" json:"head"`
-	// Gradients are the parameter gradients that appear in a layer's backward and stay.
+	// Gradients are what a layer's backward leaves: parameter gradients, which stay, and what the other gradients that are alive
+	// grow by, such as that of an encoder's output, less what they shrink by.
 	Gradients []LayerBytes      `yaml:"gradients" json:"gradients"`
 	Shared    []SharedTensor    `yaml:"shared,omitempty" json:"shared,omitempty"`
 	Options   []CertifiedOption `yaml:"options" json:"options"`
@@ -125,13 +126,14 @@ type CertifiedHead struct {
 	Gradient unit.Bytes `yaml:"gradient_bytes" json:"gradient_bytes"`
 }
 
-// LayerBytes is a size that some layers have in common.
+// LayerBytes is a change of what is alive, in bytes, that some layers have in common.
 type LayerBytes struct {
-	Layers string     `yaml:"layers" json:"layers"` // as FormatLayers writes them
-	Bytes  unit.Bytes `yaml:"bytes" json:"bytes"`
+	Layers string `yaml:"layers" json:"layers"` // as FormatLayers writes them
+	Bytes  int64  `yaml:"bytes" json:"bytes"`
 }
 
-// SharedTensor is made before the layers and held for backward by some options at some layers (an attention mask).
+// SharedTensor is made before the layers, or by one for others, and held for backward by some options at some layers (an
+// attention mask, a position bias).
 type SharedTensor struct {
 	Bytes unit.Bytes `yaml:"bytes" json:"bytes"`
 	Held  []Holder   `yaml:"held_by" json:"held_by"`
@@ -345,7 +347,7 @@ func (r *reader) certificate(where string, n *yaml.Node) *Certificate {
 				"gradient_bytes": r.bytesInto(&m.Head.Gradient),
 			}),
 			"gradients": listInto(r, &m.Gradients, "[{layers: 0-31, bytes: 1}]", func(g *LayerBytes) fieldReaders {
-				return fieldReaders{"layers": r.plainInto(&g.Layers), "bytes": r.bytesInto(&g.Bytes)}
+				return fieldReaders{"layers": r.plainInto(&g.Layers), "bytes": r.signedInto(&g.Bytes)}
 			}),
 			"shared": listInto(r, &m.Shared, "[{bytes: 1, held_by: []}]", func(s *SharedTensor) fieldReaders {
 				return fieldReaders{"bytes": r.bytesInto(&s.Bytes), "held_by": listInto(r, &s.Held, "[{option: full, layers: 0-31}]", func(h *Holder) fieldReaders {

@@ -58,7 +58,7 @@ func genCertificate(t *rapid.T, layers int) *Certificate {
 	c.Bound = &CertifiedBound{Rows: []PricedRow{{"backward", "head", count("lambda")}, {"forward", "3", 1}}, Bound: count("bound"), Gap: signed("gap")}
 	m := &CertifiedMenu{
 		Base: size("base"), Floor: size("floor"), Head: CertifiedHead{size("forward"), size("backward"), size("gradient")},
-		Gradients: []LayerBytes{{runs(), size("gradient")}},
+		Gradients: []LayerBytes{{runs(), signed("gradient")}},
 	}
 	for range rapid.IntRange(1, 4).Draw(t, "options") {
 		o := CertifiedOption{Option: *genOption(t, false)}

@@ -103,7 +103,7 @@ func (pr *pricing) certifiedMenu(p *Problem) plan.CertifiedMenu {
 		m.Head.Forward, m.Head.Backward = unit.Bytes(p.Head[0].Forward), unit.Bytes(p.Head[0].Backward)
 	}
 	for _, g := range alike(len(p.Blocks), func(i int) int64 { return p.Blocks[i].Grad }) {
-		m.Gradients = append(m.Gradients, plan.LayerBytes{Layers: plan.FormatLayers(g), Bytes: unit.Bytes(p.Blocks[g[0]].Grad)})
+		m.Gradients = append(m.Gradients, plan.LayerBytes{Layers: plan.FormatLayers(g), Bytes: p.Blocks[g[0]].Grad})
 	}
 	for k := range pr.options {
 		o := plan.CertifiedOption{Option: pr.options[k]}

@@ -24,8 +24,9 @@ func (pr *pricing) earlyStops(k int) ([]int64, error) {
 	}
 	out := make([]int64, pr.chain.Graph.Layers)
 	for l := range out {
-		b := &pr.blocks[k][pr.first+l]
-		out[l] = b.Forward + b.Recompute - blocks[pr.first+l].Recompute
+		n := pr.chain.Graph.LayerBlock(l)
+		b := &pr.blocks[k][n]
+		out[l] = b.Forward + b.Recompute - blocks[n].Recompute
 	}
 	return out, nil
 }

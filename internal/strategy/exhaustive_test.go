@@ -28,6 +28,7 @@ func TestOptimalEqualsExhaustive(t *testing.T) {
 			s.L, s.B, s.S, s.Vocab, s.Attention, s.Precision = 2, 4, 256, 1000, "eager", model.AmpBF
 		}},
 		{"pythia-410m", func(s *model.Spec) { s.L, s.B, s.S, s.Vocab = 2, 8, 512, 1000 }},
+		{"t5-base", func(s *model.Spec) { s.L, s.DecoderL, s.B, s.S, s.DecoderS, s.Vocab = 1, 1, 8, 512, 384, 1000 }},
 	} {
 		t.Run(c.preset, func(t *testing.T) {
 			p := program(t, c.preset, c.change)

@@ -14,7 +14,6 @@ type pricing struct {
 	chain   *memory.Program         // the priced chain: the model, or a few of its equal layers
 	sheet   *gpu.Sheet              // what times are for
 	same    []int                   // by layer: the layer of the priced chain that stands for it
-	first   int                     // number of the priced chain's first layer block
 	blocks  [][]memory.BlockProfile // by option, by block of the priced chain
 	shared  []shared
 	always  int64 // bytes from before the layers that every option keeps
@@ -40,7 +39,6 @@ func price(p *memory.Program, sheet *gpu.Sheet, more ...plan.Option) (*pricing, 
 	}
 	options = append(options, more...)
 	pr := &pricing{chain: q, sheet: sheet, same: same}
-	pr.first, _ = layerBlocks(q.Graph)
 	for i := range options {
 		o := options[i]
 		if windowed(o) { // priced as if synchronous: what is under way is staging
@@ -67,7 +65,7 @@ func price(p *memory.Program, sheet *gpu.Sheet, more ...plan.Option) (*pricing, 
 	pr.freedByHead = freed[q.Graph.Layers][0]
 	for l := range q.Graph.Layers {
 		for k, n := range freed[l] { // counted to the end of forward, whoever keeps it
-			pr.blocks[k][pr.first+l].ForwardAfter += n
+			pr.blocks[k][q.Graph.LayerBlock(l)].ForwardAfter += n
 		}
 	}
 	for i := range p.Graph.Layers {
@@ -92,11 +90,12 @@ func profileAll(p *memory.Program, o plan.Option, sheet *gpu.Sheet) (*memory.Tim
 
 // at is the price of option k at a layer.
 func (pr *pricing) at(k, layer int) *memory.BlockProfile {
-	return &pr.blocks[k][pr.first+pr.same[layer]]
+	return &pr.blocks[k][pr.chain.Graph.LayerBlock(pr.same[layer])]
 }
 
-// keeps is what option k keeps of a layer between its forward and its backward (s), without what layers share, which
-// its first keeper releases when all layers take the same option.
+// keeps is what a layer's backward lets go of under option k, the parameter gradients that it leaves not counted: what the
+// option keeps between forward and backward less what the gradients of activations grow by (BlockProfile.Carried). What
+// layers share, which its first keeper releases when all layers take the same option, is not part of it.
 func (pr *pricing) keeps(k, layer int) int64 {
 	b := pr.at(k, layer)
 	s := b.BackwardBefore - b.BackwardAfter + b.Grad
@@ -114,7 +113,7 @@ func (pr *pricing) keeps(k, layer int) int64 {
 // choice is option k at a layer as a row of the flat problem; up and down lift forward and backward onto its base.
 func (pr *pricing) choice(k, layer int, up, down int64) Choice {
 	b := pr.at(k, layer)
-	s := pr.keeps(k, layer)
+	s := pr.keeps(k, layer) + b.Carried
 	return Choice{
 		Label:    pr.options[k].Name,
 		Save:     s,
@@ -128,32 +127,38 @@ func (pr *pricing) choice(k, layer int, up, down int64) Choice {
 // problem turns the prices into a flat problem. Blocks before the first layer and after the last run the same way
 // under every plan: the first belong to the base, the last are the head.
 //
-// With D_i = before_i − after_i what layer i's backward releases net of its gradients g_i, telescoping gives
+// With D_i = before_i − after_i what layer i's backward releases net of the gradients g_i that it leaves, telescoping gives
 // before_i = after_0 + Σ_{j≤i} D_j, so with s_i = D_i + g_i and Base = after_0 − Σ g the rows of Problem hold exactly.
 func (pr *pricing) problem(g *model.Graph) *Problem {
 	first, last := layerBlocks(g)
 	p := &Problem{}
 	ref := pr.ref
 	var grads int64
-	for b := first; b < len(g.Blocks); b++ {
-		grads += ref[b].Grad
+	held := pr.held
+	for i := range g.Layers {
+		b := &ref[g.LayerBlock(i)]
+		blk := Block{Grad: b.Grad + b.Carried}
+		grads += blk.Grad
+		held += b.Carried
+		p.Blocks = append(p.Blocks, blk)
 	}
+	for i := last + 1; i < len(g.Blocks); i++ {
+		p.HeadGrad += ref[i].Grad
+	}
+	grads += p.HeadGrad
 	forward := ref[first].ForwardBefore
 	backward := ref[first].BackwardAfter - grads + pr.always
 	p.Base = min(forward, backward)
 	for i := range g.Layers {
-		blk := Block{Grad: ref[first+i].Grad}
 		for k := range pr.options {
-			blk.Choices = append(blk.Choices, pr.choice(k, i, forward-p.Base, backward-p.Base))
+			p.Blocks[i].Choices = append(p.Blocks[i].Choices, pr.choice(k, i, forward-p.Base, backward-p.Base))
 		}
-		p.Blocks = append(p.Blocks, blk)
 	}
 	head := Choice{Label: "head"}
 	for i := last + 1; i < len(g.Blocks); i++ {
 		b := &ref[i]
 		head.Forward = max(head.Forward, forward-p.Base+b.ForwardPeak-ref[last].ForwardAfter)
-		head.Backward = max(head.Backward, b.BackwardPeak-p.Base-pr.held)
-		p.HeadGrad += b.Grad
+		head.Backward = max(head.Backward, b.BackwardPeak-p.Base-held)
 	}
 	head.Forward += pr.freedByHead
 	p.Head = []Choice{head}

@@ -21,9 +21,6 @@ type TradeOff struct {
 // TradeOffs gives every non-dominated (peak, extra time) pair of the flat class in one pass. quantum above 1 rounds
 // sizes up inside the search, in bytes.
 func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int64) (*TradeOff, error) {
-	if !p.Graph.Chain {
-		return nil, ErrNotChain
-	}
 	pr, err := price(p, req.Sheet)
 	if err != nil {
 		return nil, err
@@ -69,7 +66,10 @@ func (t *TradeOff) Fastest(peak int64) (int64, bool) {
 // recompute; below 0 it means any. With a limit the plan is flat.
 func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64) (*Result, error) {
 	if !p.Graph.Chain {
-		return nil, ErrNotChain
+		if req.Class == "nested" {
+			return nil, ErrNotChain
+		}
+		req.Class = "flat"
 	}
 	pr, err := price(p, req.Sheet, req.more()...)
 	if err != nil {
@@ -80,9 +80,9 @@ func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64)
 	prob.Budget = largest
 	var sol *Solution
 	if limit < 0 {
-		sol, err = MinMemory(ctx, prob)
+		sol, err = pr.leanest(ctx, prob)
 	} else {
-		sol, err = MinMemoryWithin(ctx, prob, int64(limit*float64(pr.keep.Times.Step())))
+		sol, err = pr.leanestWithin(ctx, prob, int64(limit*float64(pr.keep.Times.Step())))
 	}
 	if err != nil {
 		return nil, err

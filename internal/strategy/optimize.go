@@ -83,8 +83,8 @@ func (e *NoPlanError) Error() string {
 	return fmt.Sprintf("no plan fits %s: the smallest budget that works is %s", e.Budget.Both(), e.Smallest.Both())
 }
 
-// ErrNotChain is returned for models whose layers are no chain.
-var ErrNotChain = errors.New("optimize covers chains of layers: an encoder-decoder model has tensors that jump over layers; estimate prices its named strategies")
+// ErrNotChain is returned for a nested plan of a model whose layers are no chain.
+var ErrNotChain = errors.New("nested plans are for chains of layers: in an encoder-decoder model tensors jump over layers; --class flat plans it layer by layer")
 
 // Baselines are the named strategies that every plan is held against.
 var Baselines = []string{"none", "selective", "selective-attn", "selective-mlp", "every-2", "sqrt", "full"}
@@ -100,7 +100,10 @@ func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, error) {
 	g := p.Graph
 	if !g.Chain {
-		return nil, ErrNotChain
+		if req.Class == "nested" {
+			return nil, ErrNotChain
+		}
+		req.Class = "flat"
 	}
 	res := &Result{}
 	tensor := req.tensors()
@@ -236,7 +239,7 @@ func planOf(options []plan.Option, choice []int) *plan.Plan {
 // noPlan says what the smallest budget of the class would be, and simulates the plan that reaches it.
 func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *Problem, req Request, res *Result, inf *InfeasibleError) error {
 	e := &NoPlanError{Budget: req.Budget, Named: res.Named}
-	if sol, err := MinMemory(ctx, prob); err == nil && req.Class != "nested" {
+	if sol, err := pr.leanest(ctx, prob); err == nil && req.Class != "nested" {
 		e.LeanestPlan = planOf(pr.options, sol.Choice)
 		e.Leanest, _ = memory.Judge(p, e.LeanestPlan, req.Sheet)
 		e.Class = "flat"

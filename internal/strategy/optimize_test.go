@@ -47,6 +47,12 @@ func TestBelievedIsSimulated(t *testing.T) {
 		{"llama-3-8b lora", "llama-3-8b", func(s *model.Spec) { s.Train.LoRA = lora; s.Checkpoint = "full" }},
 		{"gemma-2 windows", "gemma-2-2b", func(s *model.Spec) { s.S = 8192; s.Attention = "eager" }},
 		{"llama-3-70b", "llama-3-70b", nil},
+		{"t5", "t5-base", func(s *model.Spec) { s.S = 384 }},
+		{"t5 amp, other lengths", "t5-base", func(s *model.Spec) { s.Precision, s.S, s.DecoderS, s.DecoderL = model.AmpBF, 192, 320, 5 }},
+		{"t5 long targets lora", "t5-base", func(s *model.Spec) {
+			s.S, s.DecoderS, s.Checkpoint = 136, 504, "full"
+			s.Train.LoRA = &model.LoRA{Rank: 8, Alpha: 16, DType: "fp32", Targets: []string{"q", "v"}}
+		}},
 		{"qwen3 fused norm", "qwen3-0.6b", func(s *model.Spec) { s.Norm = "rmsnorm-fused" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,8 +1,6 @@
 package strategy
 
 import (
-	"context"
-	"errors"
 	"slices"
 
 	"ckptplan/internal/memory"
@@ -10,22 +8,25 @@ import (
 	"ckptplan/internal/plan"
 )
 
-// shared is a storage that no layer made and that some options at some layers keep: the mask of eager attention, which
-// a region that reads it must keep and which nothing else saves. It is alive in backward until the first layer that
-// keeps it is done, however many keep it; so the first keeper alone is charged with it.
+// shared is a storage that several layers read and that some options at some layers keep: the mask of eager attention, or
+// the position bias that the first layer of a T5 stack makes for all of them, which a region that reads it must keep and
+// which nothing else saves. It is alive in backward until the first layer that keeps it is done, however many keep it; so the
+// first keeper alone is charged with it.
 type shared struct {
 	bytes int64
 	holds [][]bool // by layer of the priced chain, by option
 }
 
-// sharedBy compares what the options keep of storages from before the layers. always is the bytes that every option
-// keeps at every layer (cos and sin): they belong to the base; what only the first layer keeps is its own input. freed,
-// by layer and option, is what the forward pass lets go of after that layer if all layers take that option, since none
-// keeps it: with another choice an earlier layer may keep it.
+// sharedBy compares what the options keep of storages from before the layers, and of those from a layer that others read.
+// always is the bytes that every option keeps at every layer (cos and sin): they belong to the base; what one layer alone
+// can keep is its own input, what the caller holds until backward is done is nobody's, and what the first of them keeps under every option goes with that layer (an encoder's output,
+// in the first layer of the decoder). freed, by layer and option, is what the forward pass lets go of after that layer if all
+// layers take that option, since none keeps it: with another choice an earlier layer may keep it.
 func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always int64, freed [][]int64, err error) {
 	g := p.Graph
 	first, _ := layerBlocks(g)
 	begin := g.Blocks[first].First
+	read := readBySeveral(g)
 	found := map[model.StorageID]*shared{}
 	var order []model.StorageID
 	for k := range options {
@@ -36,9 +37,8 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always in
 		}
 		before := s.Keeps(0, begin) // kept by the embedding itself, longer than by any layer
 		for l := range g.Layers {
-			b := &g.Blocks[first+l]
-			for st := range s.Keeps(b.First, b.End) {
-				if g.Storages[st].Born >= begin || before[st] {
+			for st := range s.Keeps(g.LayerOps(l)) {
+				if g.Storages[st].Born >= begin && !read[st] || before[st] || g.Storages[st].Drop == model.DropAfterBackward {
 					continue
 				}
 				sh := found[st]
@@ -61,6 +61,9 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always in
 	}
 	for _, st := range order {
 		sh := found[st]
+		if g.Storages[st].Born >= begin && !sh.shared() {
+			continue
+		}
 		for k := range options {
 			if l := droppedIn(g, st); l > 0 && sh.released(k) < 0 {
 				freed[l][k] += sh.bytes
@@ -87,6 +90,32 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always in
 	return out, always, freed, nil
 }
 
+// readBySeveral marks the storages that more than one layer makes or reads.
+func readBySeveral(g *model.Graph) []bool {
+	out := make([]bool, len(g.Storages))
+	by := make([]int, len(g.Storages)) // the last layer that did, + 1
+	for l := range g.Layers {
+		first, end := g.LayerOps(l)
+		for i := first; i < end; i++ {
+			for _, ts := range [][]model.TensorID{g.Inputs(&g.Ops[i]), g.Outputs(&g.Ops[i])} {
+				for _, t := range ts {
+					st := g.Tensors[t].Storage
+					out[st] = out[st] || by[st] > 0 && by[st] != l+1
+					by[st] = l + 1
+				}
+			}
+		}
+	}
+	return out
+}
+
+// shared is true if who lets go of s last depends on the choice: several layers can keep it, and the first of them can do
+// without.
+func (s *shared) shared() bool {
+	first := slices.IndexFunc(s.holds, func(h []bool) bool { return slices.Contains(h, true) })
+	return slices.Contains(s.holds[first], false) && slices.ContainsFunc(s.holds[first+1:], func(h []bool) bool { return slices.Contains(h, true) })
+}
+
 // droppedIn is the layer in which the forward pass lets go of a storage unless it is kept for backward, the number of
 // layers if the head does, −1 if it is held to the end or gone before the layers.
 func droppedIn(g *model.Graph, st model.StorageID) int {
@@ -94,11 +123,18 @@ func droppedIn(g *model.Graph, st model.StorageID) int {
 	if drop < 0 || int(drop) >= len(g.Ops) {
 		return -1
 	}
-	_, last := layerBlocks(g)
-	if int(g.Ops[drop].Block) > last {
+	for l := range g.Layers {
+		if first, end := g.LayerOps(l); drop < end {
+			if drop < first {
+				break
+			}
+			return l
+		}
+	}
+	if _, end := g.LayerOps(g.Layers - 1); drop >= end {
 		return g.Layers
 	}
-	return g.Blocks[g.Ops[drop].Block].Layer
+	return -1
 }
 
 // released is the layer of the priced chain at which s goes if all its layers take option k, or −1.
@@ -107,7 +143,7 @@ func (s *shared) released(k int) int {
 }
 
 // charge gives the problem in which block first[u] is the first that keeps what is shared in unit u (len(Blocks): none
-// does), and the options that each block still has.
+// does), for the units that first names, and the options that each block still has.
 func (pr *pricing) charge(p *Problem, first []int) (*Problem, [][]int) {
 	q := *p
 	q.Blocks = slices.Clone(p.Blocks)
@@ -117,12 +153,12 @@ func (pr *pricing) charge(p *Problem, first []int) (*Problem, [][]int) {
 		var cs []Choice
 	options:
 		for k, c := range b.Choices {
-			for u := range pr.shared {
+			for u, f := range first {
 				h := pr.holds(u, i, k)
-				if i < first[u] && h || i == first[u] && !h {
+				if i < f && h || i == f && !h {
 					continue options
 				}
-				if i == first[u] {
+				if i == f {
 					c.Save += pr.shared[u].bytes
 					c.Linger -= pr.shared[u].bytes // it is alive in forward whoever keeps it
 					c.Backward += pr.shared[u].bytes
@@ -159,94 +195,4 @@ func (pr *pricing) believe(p *Problem, choice []int) int64 {
 	}
 	peak, _ := q.Evaluate(&Solution{Choice: c})
 	return peak
-}
-
-// maxShared is the most shared units for which every combination of first keepers is tried; with more, all are
-// charged to every block, which keeps plans legal but may miss a faster one.
-const maxShared = 2
-
-// solve is SolveFlat with what is shared charged once. The problem without the charge bounds it from below; if its
-// optimum still fits with the charge, that is the answer, else every combination of first keepers is tried.
-func (pr *pricing) solve(ctx context.Context, p *Problem) (*Solution, error) {
-	sol, err := SolveFlat(ctx, p)
-	if len(pr.shared) == 0 {
-		return sol, err
-	}
-	relaxed := int64(-1)
-	if err == nil {
-		if peak := pr.believe(p, sol.Choice); peak <= p.Budget {
-			sol.Peak = peak
-			return sol, nil
-		}
-		relaxed = sol.Time
-	}
-	if len(pr.shared) > maxShared {
-		return pr.solveAllCharged(ctx, p)
-	}
-	var best *Solution
-	var needed int64
-	first := make([]int, len(pr.shared))
-	for {
-		s, err := pr.solveCharged(ctx, p, first)
-		var inf *InfeasibleError
-		switch {
-		case errors.As(err, &inf):
-			if needed == 0 || inf.Needed < needed {
-				needed = inf.Needed
-			}
-		case err != nil:
-			return nil, err
-		case s == nil: // no block can be the first keeper here
-		case best == nil || s.Time < best.Time || s.Time == best.Time && s.Peak < best.Peak:
-			best = s
-		}
-		if best != nil && best.Time == relaxed || !next(first, len(p.Blocks)) {
-			break
-		}
-	}
-	if best == nil {
-		return nil, &InfeasibleError{Budget: p.Budget, Needed: needed}
-	}
-	return best, nil
-}
-
-// next counts first up to n in every place; false after the last.
-func next(first []int, n int) bool {
-	for u := range first {
-		if first[u]++; first[u] <= n {
-			return true
-		}
-		first[u] = 0
-	}
-	return false
-}
-
-func (pr *pricing) solveCharged(ctx context.Context, p *Problem, first []int) (*Solution, error) {
-	q, kept := pr.charge(p, first)
-	if slices.ContainsFunc(kept, func(k []int) bool { return len(k) == 0 }) {
-		return nil, nil
-	}
-	s, err := SolveFlat(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	for i, k := range s.Choice {
-		s.Choice[i] = kept[i][k]
-	}
-	return s, nil
-}
-
-// solveAllCharged keeps everything shared for the whole of backward.
-func (pr *pricing) solveAllCharged(ctx context.Context, p *Problem) (*Solution, error) {
-	q := *p
-	for u := range pr.shared {
-		q.Base += pr.shared[u].bytes
-	}
-	s, err := SolveFlat(ctx, &q)
-	if err != nil {
-		return nil, err
-	}
-	s.Peak = pr.believe(p, s.Choice)
-	s.Status = Feasible
-	return s, nil
 }

@@ -202,6 +202,9 @@ func membersOf(ctx context.Context, p *memory.Program, req Request, free *Result
 		case AnyOption:
 			yield(masked(ctx, p, req, free, func(plan.Option) bool { return true }))
 		case Segments, Nesting:
+			if !p.Graph.Chain {
+				return
+			}
 			most := 2
 			if sh == Nesting {
 				most = req.MaxForwards
@@ -232,7 +235,7 @@ func masked(ctx context.Context, p *memory.Program, req Request, free *Result, a
 	sol, err := pr.solve(ctx, prob)
 	var inf *InfeasibleError
 	if errors.As(err, &inf) {
-		sol, err = MinMemory(ctx, prob)
+		sol, err = pr.leanest(ctx, prob)
 	}
 	if err != nil {
 		return nil, err

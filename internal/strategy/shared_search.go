@@ -1,0 +1,169 @@
+package strategy
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// solve is SolveFlat with what is shared charged once, to its first keeper. The problem without a charge, in which keepers
+// keep for nothing, is a relaxation, and so is every problem in which the first keepers of some units are fixed and the
+// others keep for nothing: solve branches over the first keepers, unit by unit, as long as a relaxation could be faster than
+// the best plan found.
+func (pr *pricing) solve(ctx context.Context, p *Problem) (*Solution, error) {
+	free, err := SolveFlat(ctx, p)
+	if len(pr.shared) == 0 || err != nil {
+		return free, err
+	}
+	b := pr.branching(p)
+	b.relax = func(q *Problem) (*Solution, error) {
+		if b.best == nil {
+			return SolveFlat(ctx, q)
+		}
+		return solveFlat(ctx, q, b.best.Time-1)
+	}
+	b.settles = func(s *Solution, peak int64) bool {
+		if peak > p.Budget {
+			return false
+		}
+		b.best, s.Peak = s, peak
+		return true
+	}
+	if peak := pr.believe(p, free.Choice); peak <= p.Budget {
+		free.Peak = peak
+		return free, nil
+	}
+	b.start(ctx) // a plan with everything charged, to compare with
+	if b.best == nil || b.best.Time > free.Time {
+		if err := b.below(nil); err != nil {
+			return nil, err
+		}
+	}
+	if b.best == nil {
+		least, err := pr.leanest(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		return nil, &InfeasibleError{Budget: p.Budget, Needed: least.Peak}
+	}
+	out := *b.best
+	out.Dual = free.Dual
+	switch {
+	case b.stopped || free.Status != Optimal:
+		out.Status, out.Closed, out.Bound = Feasible, "stopped", free.Bound
+	case out.Time == free.Dual.Bound:
+		out.Status, out.Closed, out.Bound = Optimal, "dual-tight", out.Time
+	default:
+		out.Status, out.Closed, out.Bound = Optimal, "exact-search", out.Time
+	}
+	return &out, nil
+}
+
+// leanest is MinMemory with what is shared charged once.
+func (pr *pricing) leanest(ctx context.Context, p *Problem) (*Solution, error) {
+	return pr.leanestOf(p, func(q *Problem) (*Solution, error) { return MinMemory(ctx, q) })
+}
+
+// leanestWithin is MinMemoryWithin with what is shared charged once.
+func (pr *pricing) leanestWithin(ctx context.Context, p *Problem, cap int64) (*Solution, error) {
+	return pr.leanestOf(p, func(q *Problem) (*Solution, error) { return MinMemoryWithin(ctx, q, cap) })
+}
+
+func (pr *pricing) leanestOf(p *Problem, relax func(*Problem) (*Solution, error)) (*Solution, error) {
+	free, err := relax(p)
+	if len(pr.shared) == 0 || err != nil {
+		return free, err
+	}
+	b := pr.branching(p)
+	b.relax = func(q *Problem) (*Solution, error) {
+		s, err := relax(q)
+		var slow *TooSlowError
+		if errors.As(err, &slow) || err == nil && b.best != nil && s.Peak >= b.best.Peak {
+			return nil, nil
+		}
+		return s, err
+	}
+	b.settles = func(s *Solution, peak int64) bool {
+		relaxed := s.Peak
+		if s.Peak = peak; b.best == nil || peak < b.best.Peak {
+			b.best = s
+		}
+		return peak <= relaxed
+	}
+	if !b.settles(free, pr.believe(p, free.Choice)) {
+		if err := b.below(nil); err != nil {
+			return nil, err
+		}
+	}
+	if b.stopped {
+		b.best.Status = Feasible
+	}
+	return b.best, nil
+}
+
+// branching is a search over the first keepers of the shared units.
+type branching struct {
+	pr *pricing
+	p  *Problem
+	// relax solves a problem with some units charged; nil: nothing better than best can come of it.
+	relax func(*Problem) (*Solution, error)
+	// settles looks at a relaxation's plan with its peak when all is charged, and takes it for best if it is better. It is
+	// true if no plan with these first keepers is better than that one.
+	settles func(s *Solution, peak int64) bool
+	best    *Solution
+	nodes   int
+	stopped bool // the search was cut short
+}
+
+// maxNodes bounds the problems that a branching solves.
+const maxNodes = 4000
+
+func (pr *pricing) branching(p *Problem) *branching { return &branching{pr: pr, p: p} }
+
+// walk solves the problem in which the first keepers of the first units are fixed, and if need be those with one more.
+func (b *branching) walk(first []int) error {
+	q, kept := b.pr.charge(b.p, first)
+	if slices.ContainsFunc(kept, func(k []int) bool { return len(k) == 0 }) {
+		return nil // no block can be the first keeper here
+	}
+	if b.nodes++; b.nodes > maxNodes {
+		b.stopped = true
+		return nil
+	}
+	s, err := b.relax(q)
+	var inf *InfeasibleError
+	if errors.As(err, &inf) {
+		return nil
+	}
+	if err != nil || s == nil {
+		return err
+	}
+	for i, k := range s.Choice {
+		s.Choice[i] = kept[i][k]
+	}
+	b.stopped = b.stopped || s.Status != Optimal
+	if b.settles(s, b.pr.believe(b.p, s.Choice)) || len(first) == len(b.pr.shared) {
+		return nil
+	}
+	return b.below(first)
+}
+
+// below fixes the first keeper of one more unit.
+func (b *branching) below(first []int) error {
+	for f := range len(b.p.Blocks) + 1 {
+		if err := b.walk(append(slices.Clone(first), f)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start solves the problem in which everything shared is alive in the whole of backward: its plans are legal, and seldom
+// much slower than the best.
+func (b *branching) start(ctx context.Context) {
+	q := *b.p
+	q.Base += b.pr.sharedBytes()
+	if s, err := SolveFlat(ctx, &q); err == nil {
+		b.settles(s, b.pr.believe(b.p, s.Choice))
+	}
+}
