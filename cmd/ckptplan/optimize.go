@@ -170,7 +170,7 @@ func (o *optimizeOptions) head(ctx context.Context, spec *model.Spec, device uni
 		return nil, usagef("--allow is for a search under a budget: give --budget or --gpu")
 	}
 	s := *spec
-	if s.Train.LoRA != nil {
+	if s.DependsOnCheckpoint() {
 		s.Checkpoint = plan.Full.Name
 	}
 	h, err := strategy.ChooseHead(ctx, &s, strategy.Request{Budget: device, Reserve: o.kept(), Sheet: sheet, Class: o.class, MaxForwards: int(o.maxForwards)}, o.allow)

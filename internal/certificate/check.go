@@ -38,7 +38,7 @@ func Check(ctx context.Context, spec *model.Spec, f *plan.File, sheet *gpu.Sheet
 		return nil, err
 	}
 	s := *spec
-	s.Checkpoint = "full" // plans are chosen for the graph of a run that checkpoints something
+	s.Checkpoint = f.Plan.Kind()
 	g, err := s.Build()
 	if err != nil {
 		return nil, err

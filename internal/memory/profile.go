@@ -50,8 +50,8 @@ type profiler struct {
 	at     int32   // the block that runs, or −1
 	kept   int64   // parameter gradients when it began
 	others int64   // other gradients when it began
-	spent  Times // when it began
-	host   int64 // host bytes when it began
+	spent  Times   // when it began
+	host   int64   // host bytes when it began
 	// left are the storages that each block leaves to the next one; lift is the part of them that was saved by the block
 	// before the one that runs.
 	left [][]model.StorageID

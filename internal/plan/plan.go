@@ -19,6 +19,18 @@ func (p *Plan) WholeLayers() bool {
 	})
 }
 
+// Kind is the named strategy whose graph a plan runs on (model.Spec.DependsOnCheckpoint): none, where nothing is treated,
+// full, where WholeLayers is true, or selective.
+func (p *Plan) Kind() string {
+	switch {
+	case p.WholeLayers():
+		return "full"
+	case slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.Option != nil && len(n.Option.Regions) > 0 }):
+		return "selective"
+	}
+	return "none"
+}
+
 // Node is a leaf, one option applied to the layers First…Last each on its own, or, with Segment, one region over
 // the layers First…Last together, inside which Inner says what is checkpointed again (nesting).
 type Node struct {

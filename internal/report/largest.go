@@ -28,18 +28,17 @@ type Largest struct {
 // strategies reach.
 func (s *Study) largest(ctx context.Context, r strategy.Request, req OptimizeRequest) (*Optimization, error) {
 	spec := *s.Spec
-	if spec.Train.LoRA != nil {
+	if spec.DependsOnCheckpoint() {
 		spec.Checkpoint = "full" // the graph of plans that checkpoint something
 	}
 	step := 1
 	var n int
-	var res *strategy.Result
 	var err error
 	if req.Objective == MaxBatch {
-		n, res, err = strategy.MaxBatch(ctx, &spec, r)
+		n, _, err = strategy.MaxBatch(ctx, &spec, r)
 	} else {
 		step = seqStep
-		n, res, err = strategy.MaxSequence(ctx, &spec, r, step)
+		n, _, err = strategy.MaxSequence(ctx, &spec, r, step)
 	}
 	var none *strategy.NoPlanError
 	if errors.As(err, &none) { // not even the smallest fits: say what would do
@@ -62,16 +61,11 @@ func (s *Study) largest(ctx context.Context, r strategy.Request, req OptimizeReq
 	if err != nil {
 		return nil, err
 	}
-	if limited != "" {
-		program, err := study.Program()
-		if err != nil {
-			return nil, err
-		}
-		if res, err = strategy.Optimize(ctx, program, r); err != nil {
-			return nil, err
-		}
+	program, res, err := study.fastest(ctx, &r)
+	if err != nil {
+		return nil, err
 	}
-	o, err := study.certified(ctx, req, r, res)
+	o, err := study.certified(ctx, program, req, r, res)
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 		if req.Target != nil {
 			return s.restricted(ctx, program, r, req)
 		}
-		res, err = strategy.Optimize(ctx, program, r)
+		program, res, err = s.fastest(ctx, &r)
 	}
 	var none *strategy.NoPlanError
 	switch {
@@ -144,7 +144,47 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 	if req.Objective == Memory {
 		return s.optimization(req, res)
 	}
-	return s.certified(ctx, req, r, res)
+	return s.certified(ctx, program, req, r, res)
+}
+
+// fastest searches the plans of every kind on the graph that they run on, and leaves the winner's request in r.
+func (s *Study) fastest(ctx context.Context, r *strategy.Request) (program *memory.Program, best *strategy.Result, err error) {
+	kinds := s.kinds()
+	if r.Class == "nested" {
+		kinds = kinds[len(kinds)-1:]
+	}
+	var none *strategy.NoPlanError
+	won := *r
+	for i, kind := range kinds {
+		p, err := s.program(kind)
+		if err != nil {
+			return nil, nil, err
+		}
+		q := *r
+		if i < len(kinds)-1 { // the last kind is any plan, segments as well
+			q.Kind, q.Class = kind, "flat"
+		}
+		res, err := strategy.Optimize(ctx, p, q)
+		var no *strategy.NoPlanError
+		switch {
+		case errors.As(err, &no):
+			if none == nil || no.Smallest <= none.Smallest {
+				none = no
+			}
+		case err != nil:
+			return nil, nil, err
+		case best == nil || res.Timeline.Times.Step() < best.Timeline.Times.Step():
+			program, best, won = p, res, q
+		}
+		if best != nil && q.Kind == "none" {
+			break // nothing is faster than recomputing nothing
+		}
+	}
+	if best == nil {
+		return nil, nil, none
+	}
+	*r = won
+	return program, best, nil
 }
 
 // fit is the verdict on a step.
@@ -171,12 +211,8 @@ func (s *Study) tightPlan(ctx context.Context, req OptimizeRequest, none *strate
 }
 
 // certified is a plan that was found to be the fastest, with its certificate.
-func (s *Study) certified(ctx context.Context, req OptimizeRequest, r strategy.Request, res *strategy.Result) (*Optimization, error) {
+func (s *Study) certified(ctx context.Context, program *memory.Program, req OptimizeRequest, r strategy.Request, res *strategy.Result) (*Optimization, error) {
 	o, err := s.optimization(req, res)
-	if err != nil {
-		return nil, err
-	}
-	program, err := s.Program()
 	if err != nil {
 		return nil, err
 	}

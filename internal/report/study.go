@@ -106,7 +106,7 @@ func (s *Study) program(strategy string) (*memory.Program, error) {
 
 // Price simulates one choice.
 func (s *Study) Price(c Choice) (*Price, error) {
-	p, err := s.program(kind(c.Plan))
+	p, err := s.program(s.kind(c.Plan))
 	if err != nil {
 		return nil, err
 	}
@@ -117,20 +117,30 @@ func (s *Study) Price(c Choice) (*Price, error) {
 	return &Price{Choice: c, Timeline: tl}, nil
 }
 
-// kind is the named strategy whose graph a plan runs on.
-func kind(p *plan.Plan) string {
+// kinds are the kinds of plan (plan.Plan.Kind) whose graphs differ: none and full, and selective between them if it is not as
+// full.
+func (s *Study) kinds() []string {
 	switch {
-	case len(p.Nodes) == 0:
-		return "none"
-	case p.WholeLayers():
-		return "full"
+	case !s.Spec.DependsOnCheckpoint():
+		return []string{"none"}
+	case s.Spec.DecoderL == 0:
+		return []string{"none", "full"}
 	}
-	return "selective"
+	return []string{"none", "selective", "full"}
 }
 
-// settle is the price of a choice that was simulated on Program's graph, which may not be that of its own kind.
+// kind is the one of kinds whose graph a plan runs on.
+func (s *Study) kind(p *plan.Plan) string {
+	k := p.Kind()
+	if kinds := s.kinds(); !slices.Contains(kinds, k) {
+		return kinds[len(kinds)-1]
+	}
+	return k
+}
+
+// settle is the price of a choice that was simulated on some graph, which may not be that of its own kind.
 func (s *Study) settle(c Choice, tl *memory.Timeline) (*Price, error) {
-	if s.Spec.DependsOnCheckpoint() && kind(c.Plan) == "none" {
+	if p := s.programs[s.kind(c.Plan)]; p == nil || p.Graph != tl.Graph() {
 		return s.Price(c)
 	}
 	return &Price{Choice: c, Timeline: tl}, nil

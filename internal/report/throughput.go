@@ -23,7 +23,7 @@ type Batch struct {
 // throughput finds the micro batch whose fastest plan trains the most tokens a second.
 func (s *Study) throughput(ctx context.Context, r strategy.Request, req OptimizeRequest) (*Optimization, error) {
 	spec := *s.Spec
-	if spec.Train.LoRA != nil {
+	if spec.DependsOnCheckpoint() {
 		spec.Checkpoint = "full" // the graph of plans that checkpoint something
 	}
 	rows, best, err := strategy.Throughput(ctx, &spec, r, req.GlobalBatch)
@@ -44,7 +44,11 @@ func (s *Study) throughput(ctx context.Context, r strategy.Request, req Optimize
 		req.Objective = Fastest
 		return study.Optimize(ctx, req)
 	}
-	o, err := study.certified(ctx, req, r, rows[best].Result)
+	program, res, err := study.fastest(ctx, &r)
+	if err != nil {
+		return nil, err
+	}
+	o, err := study.certified(ctx, program, req, r, res)
 	if err != nil {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func BenchmarkFlatVectors(b *testing.B) {
 					const casts = 200e6
 					c := &p.Blocks[i].Choices[k]
 					c.Save += int64((1 - castShare[k]) * casts)
-					c.Linger = int64(castShare[k]*casts)
+					c.Linger = int64(castShare[k] * casts)
 					c.Backward += casts
 				}
 			}

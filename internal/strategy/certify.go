@@ -48,7 +48,7 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 	if res.Class != "flat" || sol == nil || sol.Closed == "" {
 		return nil, ErrNotCertified
 	}
-	pr, err := price(p, req.Sheet, req.more()...)
+	pr, err := price(p, req.Sheet, req.allows, req.more()...)
 	if err != nil {
 		return nil, err
 	}

@@ -200,17 +200,17 @@ func TestFlatExtremes(t *testing.T) {
 		t.Errorf("10,000 blocks: peak %d, time %d, %d changes", s.Peak, s.Time, changes(long, s))
 	}
 	for name, p := range map[string]*Problem{
-		"sum of sizes":   {Budget: 1, Blocks: []Block{{Choices: []Choice{{Save: 1 << 60, Backward: 1 << 60}}}, {Choices: []Choice{{Save: 1 << 60}}}}},
-		"time":           {Budget: 1, Blocks: []Block{{Choices: []Choice{{Time: 1 << 62}}}}},
-		"waiting":        {Budget: 1, Blocks: []Block{{Waiting: 1 << 40, Choices: []Choice{{Save: 1 << 40}}}}},
-		"negative time":  {Budget: 1, Blocks: []Block{{Choices: []Choice{{Time: -1}}}}},
-		"no option":      {Budget: 1, Blocks: []Block{{}}},
-		"segment":        {Budget: 1, Blocks: []Block{{Choices: []Choice{{}}}}, Segments: []Segment{{First: 0, Length: 2}}},
-		"negative base":  {Base: -1},
-		"huge budget":    {Budget: 1 << 62},
-		"negative save":  {Blocks: []Block{{Choices: []Choice{{Save: -1 << 62}}}}},
-		"huge grads":     {Blocks: []Block{{Grad: -1 << 62, Choices: []Choice{{}}}}},
-		"huge linger":    {Blocks: []Block{{Choices: []Choice{{Linger: 1 << 62}}}}},
+		"sum of sizes":  {Budget: 1, Blocks: []Block{{Choices: []Choice{{Save: 1 << 60, Backward: 1 << 60}}}, {Choices: []Choice{{Save: 1 << 60}}}}},
+		"time":          {Budget: 1, Blocks: []Block{{Choices: []Choice{{Time: 1 << 62}}}}},
+		"waiting":       {Budget: 1, Blocks: []Block{{Waiting: 1 << 40, Choices: []Choice{{Save: 1 << 40}}}}},
+		"negative time": {Budget: 1, Blocks: []Block{{Choices: []Choice{{Time: -1}}}}},
+		"no option":     {Budget: 1, Blocks: []Block{{}}},
+		"segment":       {Budget: 1, Blocks: []Block{{Choices: []Choice{{}}}}, Segments: []Segment{{First: 0, Length: 2}}},
+		"negative base": {Base: -1},
+		"huge budget":   {Budget: 1 << 62},
+		"negative save": {Blocks: []Block{{Choices: []Choice{{Save: -1 << 62}}}}},
+		"huge grads":    {Blocks: []Block{{Grad: -1 << 62, Choices: []Choice{{}}}}},
+		"huge linger":   {Blocks: []Block{{Choices: []Choice{{Linger: 1 << 62}}}}},
 	} {
 		if _, err := SolveFlat(context.Background(), p); !errors.Is(err, ErrInvalidProblem) {
 			t.Errorf("%s: got %v", name, err)

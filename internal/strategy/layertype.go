@@ -7,49 +7,56 @@ import (
 	"ckptplan/internal/model"
 )
 
-// shortLayers is the length of the chain that stands for one of equal layers: a first, two inner ones with an inner
+// shortLayers is the length of the stack that stands for one of equal layers: a first, two inner ones with an inner
 // neighbour on one side each, a last.
 const shortLayers = 4
 
 // short gives a program of a few layers whose prices are those of p's layers, and for each layer of p the layer of the
-// short program that stands for it. Chains whose inner layers differ, and short ones, are their own.
+// short program that stands for it. Models with a stack whose inner layers differ, and short ones, are their own.
 func short(p *memory.Program) (*memory.Program, []int, error) {
 	g := p.Graph
-	same := make([]int, g.Layers)
-	for i := range same {
-		same[i] = i
-	}
-	if g.Layers <= shortLayers {
-		return p, same, nil
-	}
-	want := signature(g, 1)
-	for i := 2; i < g.Layers; i++ {
-		if signature(g, i) != want {
-			return p, same, nil
-		}
+	own := make([]int, g.Layers)
+	for i := range own {
+		own[i] = i
 	}
 	s := *g.Spec
-	s.L = shortLayers
-	if len(s.LayerTypes) > shortLayers {
-		s.LayerTypes = s.LayerTypes[:shortLayers]
+	s.L = min(s.L, shortLayers)
+	if g.Layers > g.Spec.L {
+		s.DecoderL = min(g.Layers-g.Spec.L, shortLayers)
+	}
+	if len(s.LayerTypes) > s.L {
+		s.LayerTypes = s.LayerTypes[:s.L]
 	}
 	q, err := s.Build()
 	if err != nil {
 		return nil, nil, err
 	}
-	if signature(q, 1) != want || signature(q, 0) != signature(g, 0) {
-		return p, same, nil
+	if q.Layers == g.Layers {
+		return p, own, nil
 	}
-	for i := range same {
-		switch i {
-		case 0:
-		case g.Layers - 1:
-			same[i] = shortLayers - 1
-		default:
-			same[i] = 1
+	same := append(standIns(g.Spec.L, 0), standIns(g.Layers-g.Spec.L, s.L)...)
+	for i, k := range same {
+		if signature(g, i) != signature(q, k) {
+			return p, own, nil
 		}
 	}
 	return memory.Compile(q), same, nil
+}
+
+// standIns are, by layer of a stack, the layer of the short program that stands for it; that one's stack begins at first.
+func standIns(layers, first int) []int {
+	out := make([]int, layers)
+	for i := range out {
+		switch {
+		case layers <= shortLayers:
+			out[i] = first + i
+		case i == layers-1:
+			out[i] = first + shortLayers - 1
+		default:
+			out[i] = first + min(i, 1)
+		}
+	}
+	return out
 }
 
 // signature is equal for layers with the same ops over tensors of the same shapes, dtypes and need of gradients, that read the

@@ -1,6 +1,8 @@
 package strategy
 
 import (
+	"slices"
+
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
@@ -27,8 +29,8 @@ type pricing struct {
 }
 
 // price simulates the graph once with all layers kept, and a short chain once an option.
-// Options beyond those of Options, such as offloading ones, come as more.
-func price(p *memory.Program, sheet *gpu.Sheet, more ...plan.Option) (*pricing, error) {
+// Options beyond those of Options, such as offloading ones, come as more; allows (nil: all) picks the menu from them.
+func price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Option) bool, more ...plan.Option) (*pricing, error) {
 	q, same, err := short(p)
 	if err != nil {
 		return nil, err
@@ -38,6 +40,9 @@ func price(p *memory.Program, sheet *gpu.Sheet, more ...plan.Option) (*pricing, 
 		options = partOptions(p.Graph, p.Graph.Layers/2)
 	}
 	options = append(options, more...)
+	if allows != nil {
+		options = slices.DeleteFunc(options, func(o plan.Option) bool { return !allows(&o) })
+	}
 	pr := &pricing{chain: q, sheet: sheet, same: same}
 	for i := range options {
 		o := options[i]

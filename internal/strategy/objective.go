@@ -21,7 +21,7 @@ type TradeOff struct {
 // TradeOffs gives every non-dominated (peak, extra time) pair of the flat class in one pass. quantum above 1 rounds
 // sizes up inside the search, in bytes.
 func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int64) (*TradeOff, error) {
-	pr, err := price(p, req.Sheet)
+	pr, err := price(p, req.Sheet, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64)
 		}
 		req.Class = "flat"
 	}
-	pr, err := price(p, req.Sheet, req.more()...)
+	pr, err := price(p, req.Sheet, req.allows, req.more()...)
 	if err != nil {
 		return nil, err
 	}

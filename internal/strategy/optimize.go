@@ -19,6 +19,9 @@ type Request struct {
 	Reserve unit.Bytes
 	// Sheet is the card that times are for.
 	Sheet *gpu.Sheet
+	// Kind narrows the choice to plans that run on the program's graph (plan.Plan.Kind): none, selective (no region is a whole
+	// layer), or empty: all.
+	Kind string
 	// Class is the class of plans: flat (every layer takes one option, nothing is recomputed twice), nested (segments
 	// inside segments), or auto: flat, and nested where it gains at least half a per cent or where flat has no plan.
 	Class string
@@ -111,7 +114,7 @@ func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		res.ReserveItems = req.Sheet.Reserve(tensor)
 	}
 	res.TensorBudget = tensor
-	pr, err := price(p, req.Sheet, req.more()...)
+	pr, err := price(p, req.Sheet, req.allows, req.more()...)
 	if err != nil {
 		return nil, err
 	}
@@ -152,6 +155,12 @@ func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		return nil, noPlan(ctx, p, pr, prob, req, res, inf)
 	}
 	return res, nil
+}
+
+// allows is true if plans of the kind that is asked for may take an option.
+func (r *Request) allows(o *plan.Option) bool {
+	kind := (&plan.Plan{Nodes: []plan.Node{{Option: o}}}).Kind()
+	return r.Kind == "" || kind == "none" || kind == r.Kind
 }
 
 // tensors is what the budget leaves for tensors.

@@ -61,7 +61,7 @@ func TestBelievedIsSimulated(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pr, err := price(p, sheet)
+			pr, err := price(p, sheet, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

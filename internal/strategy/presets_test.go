@@ -84,7 +84,7 @@ func TestClassSettings(t *testing.T) {
 // leastFlat prices a program's options and finds the flat plan with the lowest peak.
 func leastFlat(t *testing.T, p *memory.Program, sheet *gpu.Sheet) (*pricing, *Solution) {
 	t.Helper()
-	pr, err := price(p, sheet)
+	pr, err := price(p, sheet, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,9 +19,10 @@ type shared struct {
 
 // sharedBy compares what the options keep of storages from before the layers, and of those from a layer that others read.
 // always is the bytes that every option keeps at every layer (cos and sin): they belong to the base; what one layer alone
-// can keep is its own input, what the caller holds until backward is done is nobody's, and what the first of them keeps under every option goes with that layer (an encoder's output,
-// in the first layer of the decoder). freed, by layer and option, is what the forward pass lets go of after that layer if all
-// layers take that option, since none keeps it: with another choice an earlier layer may keep it.
+// can keep is its own input, what the caller holds until backward is done is nobody's, and what the first of them keeps under
+// every option goes with that layer (an encoder's output, in the first layer of the decoder). freed, by layer and option, is
+// what the forward pass lets go of after that layer if all layers take that option, since none keeps it: with another choice
+// an earlier layer may keep it.
 func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always int64, freed [][]int64, err error) {
 	g := p.Graph
 	first, _ := layerBlocks(g)

@@ -222,7 +222,7 @@ var errNoMember = errors.New("no plan of this shape")
 
 // masked solves the flat problem over a part of the menu. Where nothing fits it is the leanest plan.
 func masked(ctx context.Context, p *memory.Program, req Request, free *Result, allowed func(plan.Option) bool) (*plan.Plan, error) {
-	pr, err := price(p, req.Sheet)
+	pr, err := price(p, req.Sheet, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func masked(ctx context.Context, p *memory.Program, req Request, free *Result, a
 
 // segmented solves the nested problem with at most so many forwards of a layer. Where nothing fits it is the leanest plan.
 func segmented(ctx context.Context, p *memory.Program, req Request, free *Result, most int) (*plan.Plan, error) {
-	pr, err := price(p, req.Sheet)
+	pr, err := price(p, req.Sheet, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -175,6 +175,26 @@ class PackedDown:
         m.forward = lambda x: run(down, m.gate_up_proj(x))
 
 
+class AfterFirst:
+    """What T5's MLP does after its first projection: the result of that is what is kept, and the input where a second one reads it."""
+
+    def __init__(self, mlp):
+        self.mlp = mlp
+
+    def wrap(self, run):
+        first = self.mlp.wi_0 if hasattr(self.mlp, "wi_0") else self.mlp.wi
+        forward, project = self.mlp.forward, first.forward
+
+        def rest(y, *inputs):
+            first.forward = lambda _: y
+            try:
+                return forward(*inputs or (y,))
+            finally:
+                first.forward = project
+        inputs = (lambda x: (x,)) if hasattr(self.mlp, "wi_1") else (lambda x: ())
+        self.mlp.forward = lambda x: run(rest, project(x), *inputs(x))
+
+
 class Core:
     """softmax(q·kᵀ)·v: the attention function that a module calls with itself as the first argument."""
 
@@ -277,7 +297,10 @@ PLACES = {
     },
     "mixtral": {"attn": "self_attn", "mlp": "mlp", "norm1": LLAMA["norm1"]},
     "qwen3-moe": {"attn": "self_attn", "mlp": "mlp", "norm1": LLAMA["norm1"]},
-    "t5": {"attn": "layer.0.SelfAttention", "mlp": "layer.-1.DenseReluDense", "norm1": ("layer.0.layer_norm", "layer.0.SelfAttention", ("q", "k", "v"))},
+    "t5": {
+        "attn": "layer.0.SelfAttention", "mlp": "layer.-1.DenseReluDense", "norm1": ("layer.0.layer_norm", "layer.0.SelfAttention", ("q", "k", "v")),
+        "norm2": ("layer.-1.layer_norm", "layer.-1.DenseReluDense", ("wi", "wi_0", "wi_1")), "act": "after first",
+    },
 }
 PLACES["roberta"] = PLACES["bert"]
 for name in ("llama", "mistral", "qwen2", "qwen3", "gemma", "granite"):
@@ -315,11 +338,14 @@ def find(model, layer, arch, span):
         return GatedDown(layer.mlp)
     if place == "packed":
         return PackedDown(layer.mlp)
+    if place == "after first":
+        return AfterFirst(at(layer, places["mlp"]))
     first, owner, names = place
     owner = at(layer, owner)
+    names = [n for n in names if hasattr(owner, n)]
     followers = {}
     for i, name in enumerate(names):
-        follower = getattr(owner, {"q_proj": "q_norm", "k_proj": "k_norm", "gate_proj": "act_fn"}.get(name, ""), None)
+        follower = getattr(owner, {"q_proj": "q_norm", "k_proj": "k_norm", "gate_proj": "act_fn", "wi_0": "act"}.get(name, ""), None)
         if follower is not None:
             followers[i] = follower
     if any(getattr(getattr(f, "weight", None), "dim", lambda: 1)() > 1 for f in followers.values()):
