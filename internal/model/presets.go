@@ -151,8 +151,8 @@ func presetNames() []string {
 
 // LoadAny reads what a user names as MODEL: a preset, a YAML spec, a config.json of Hugging Face, or a folder with a
 // config.json. The error is an *UnknownPresetError if there is neither preset nor file, and a Diagnostics if the file
-// is not valid.
-func LoadAny(arg string, readFile func(string) ([]byte, error)) (*Spec, error) {
+// is not valid. replaced are as in LoadHF.
+func LoadAny(arg string, readFile func(string) ([]byte, error), replaced ...string) (*Spec, error) {
 	known, preset := PresetName(arg)
 	if preset && !strings.ContainsAny(arg, "/\\") {
 		return LoadPreset(known)
@@ -171,7 +171,7 @@ func LoadAny(arg string, readFile func(string) ([]byte, error)) (*Spec, error) {
 	case err != nil:
 		return nil, &UnknownPresetError{Name: arg, Nearest: nearest.Name(presetKey(arg), presetNames()), Err: err}
 	case looksLikeConfig(file, src):
-		return LoadHF(file, src)
+		return LoadHF(file, src, replaced...)
 	}
 	return Load(file, src)
 }
