@@ -43,10 +43,13 @@ func LoadHF(name string, src []byte, replaced ...string) (*Spec, error) {
 	if len(r.diags) > 0 {
 		return nil, r.sorted()
 	}
-	s.Defaults = defaultsInWords(s, func(key string) bool { return key == "arch" || r.given(key) })
 	if c.get("model_type") == nil {
-		s.Defaults = append([]string{"model_type " + cl.modelType() + " (from architectures)"}, s.Defaults...)
+		s.Defaults = append(s.Defaults, "model_type "+cl.modelType()+" (from architectures)")
 	}
+	if len(c.architectures()) == 0 && len(cl.heads) > 1 {
+		s.Defaults = append(s.Defaults, "architectures "+cl.heads[0])
+	}
+	s.Defaults = append(s.Defaults, defaultsInWords(s, func(key string) bool { return key == "arch" || r.given(key) })...)
 	s.Warnings = s.doubts()
 	return s, nil
 }

@@ -166,7 +166,9 @@ func TestLoadHFReads(t *testing.T) {
 		{"BERT classifier's default", `{"model_type":"bert","architectures":["BertForSequenceClassification"]}`, func(s *Spec) bool { return s.Labels == 2 }},
 		{"BERT classifier's dropout", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"hidden_dropout_prob":0.2}`, func(s *Spec) bool { return s.Dropout.Classifier == 0.2 }},
 		{"BERT classifier's own dropout", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"classifier_dropout":0.0}`, func(s *Spec) bool { return s.Dropout.Classifier == 0 }},
-		{"BERT without a head for labels", `{"model_type":"bert","num_labels":3}`, func(s *Spec) bool { return s.Labels == 0 }},
+		{"BERT without a head for labels", `{"model_type":"bert","num_labels":3}`, func(s *Spec) bool {
+			return s.Labels == 0 && s.Defaults[0] == "architectures BertForMaskedLM"
+		}},
 		{"Mixtral's experts", `{"model_type":"mixtral","num_local_experts":4,"intermediate_size":512}`, func(s *Spec) bool { return s.MoE.Experts == 4 && s.MoE.FFN == 512 && s.MoE.NormTopK }},
 		{"swish is silu", `{"model_type":"llama","hidden_act":"swish"}`, func(s *Spec) bool { return s.Activation == "silu" }},
 		{"tanh gelu", `{"model_type":"gemma","hidden_act":"gelu_pytorch_tanh"}`, func(s *Spec) bool { return s.Activation == "gelu_tanh" }},

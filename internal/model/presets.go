@@ -183,10 +183,16 @@ func looksLikeConfig(file string, src []byte) bool {
 		strings.EqualFold(path.Ext(file), ".json") && !bytes.Contains(src, []byte(`"heads"`))
 }
 
-// nameOf is the model's name that a file's path gives: its base, or the folder's for a config.json.
+// nameOf is the model's name that a file's path gives: its base, or the folder's for a config.json. In the cache of Hugging
+// Face, …/models--org--name/snapshots/COMMIT/config.json, it is org/name.
 func nameOf(file string) string {
 	file = strings.ReplaceAll(file, "\\", "/")
 	base := path.Base(file)
+	if snapshots := path.Dir(path.Dir(file)); path.Base(snapshots) == "snapshots" {
+		if id, ok := strings.CutPrefix(path.Base(path.Dir(snapshots)), "models--"); ok {
+			return strings.ReplaceAll(id, "--", "/")
+		}
+	}
 	if dir := path.Base(path.Dir(file)); base == "config.json" && dir != "." && dir != "/" && dir != ".." {
 		return dir
 	}
