@@ -104,7 +104,7 @@ func (c *hfConfig) class() *class {
 	}
 	for _, h := range c.architectures() {
 		if !cl.hasHead(h.Value) {
-			c.at(h, "%s is not modelled: of %s only %s is", h.Value, cl.modelType(), strings.Join(cl.heads, " or "))
+			c.at(h, "%s is not modelled: of %s only %s is; to train that from this checkpoint, name it here", h.Value, cl.modelType(), strings.Join(cl.heads, " or "))
 		}
 	}
 	if q := c.get("quantization_config"); q != nil {
