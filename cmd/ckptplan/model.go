@@ -75,8 +75,15 @@ func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec,
 		if name == "" {
 			name = defaultPreset
 		}
+		var replaced []string
+		if o.precision != "" {
+			replaced = append(replaced, "dtype")
+		}
+		if o.attention != "" {
+			replaced = append(replaced, "attention")
+		}
 		var err error
-		spec, err = model.LoadAny(name, os.ReadFile)
+		spec, err = model.LoadAny(name, os.ReadFile, replaced...)
 		if is[model.Diagnostics](err) && holdsPlan(name) {
 			return nil, &inputError{fmt.Errorf("%s is a plan file, not a model: price it with --strategy %s", name, name)}
 		}

@@ -55,12 +55,13 @@ func (b *Builder) interleave(x TensorID, n int64) TensorID {
 	return b.reshape(e, s.D[0], s.D[1]*n, s.D[2], s.D[3])
 }
 
-// safeSoftmax is _safe_softmax: rows that are −∞ throughout give zeros.
+// safeSoftmax is _safe_softmax: rows that are −∞ throughout give zeros, which a scalar on the device holds.
 func (b *Builder) safeSoftmax(x TensorID) TensorID {
 	w := b.softmax(x, b.t(x).DType)
 	s := b.t(x).Shape
 	masked := b.plain("aten.isneginf", Bool, s, x)
-	b.plain("aten.all", Bool, s.With(-1, 1), masked)
-	b.Live(masked, x)
+	rows := b.plain("aten.all", Bool, s.With(-1, 1), masked)
+	zero := b.plain("aten.scalar_tensor", b.t(w).DType, Shape())
+	b.Live(masked, rows, zero, x)
 	return w
 }

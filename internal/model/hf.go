@@ -14,8 +14,9 @@ import (
 // LoadHF reads a Hugging Face config.json as it is: missing keys take the defaults of that model class, old names of
 // keys are known, keys that do not change the training step are ignored. The length, batch and precision of the run,
 // which a config.json does not hold, are min(max_position_embeddings, 2048), 1 and its dtype (bf16 if null); Defaults
-// lists them. The error is a Diagnostics.
-func LoadHF(name string, src []byte) (*Spec, error) {
+// lists them. replaced are keys of the run (dtype, attention) that the caller sets itself: what the file says of them is
+// how its checkpoint was saved, and is not read. The error is a Diagnostics.
+func LoadHF(name string, src []byte, replaced ...string) (*Spec, error) {
 	r := newReader(name, src)
 	if r.unreadable(src, "a config.json") {
 		return nil, r.diags
@@ -24,7 +25,7 @@ func LoadHF(name string, src []byte) (*Spec, error) {
 	if root == nil {
 		return nil, r.diags
 	}
-	c := &hfConfig{reader: r, root: root}
+	c := &hfConfig{reader: r, root: root, replaced: replaced}
 	cl := c.class()
 	if cl == nil {
 		return nil, r.diags
@@ -32,13 +33,23 @@ func LoadHF(name string, src []byte) (*Spec, error) {
 	s := c.read(cl)
 	if len(r.diags) == 0 {
 		for _, p := range s.problems() {
-			c.key(p.key, "%s", p.text)
+			if p.key == "dtype" && c.dtype != nil {
+				c.at(c.dtype, "%s", p.text)
+			} else {
+				c.key(p.key, "%s", p.text)
+			}
 		}
 	}
 	if len(r.diags) > 0 {
 		return nil, r.sorted()
 	}
-	s.Defaults = defaultsInWords(s, func(key string) bool { return key == "arch" || r.given(key) })
+	if c.get("model_type") == nil {
+		s.Defaults = append(s.Defaults, "model_type "+cl.modelType()+" (from architectures)")
+	}
+	if len(c.architectures()) == 0 && len(cl.heads) > 1 {
+		s.Defaults = append(s.Defaults, "architectures "+cl.heads[0])
+	}
+	s.Defaults = append(s.Defaults, defaultsInWords(s, func(key string) bool { return key == "arch" || r.given(key) })...)
 	s.Warnings = s.doubts()
 	return s, nil
 }
@@ -46,7 +57,9 @@ func LoadHF(name string, src []byte) (*Spec, error) {
 // hfConfig is a config.json being read: a reader whose keys are translated by the class's table.
 type hfConfig struct {
 	*reader
-	root *yaml.Node
+	root     *yaml.Node
+	replaced []string   // keys of the run that the caller sets itself
+	dtype    *yaml.Node // where the precision of the run comes from, or nil
 }
 
 // get is the value of a key, or nil if it is missing or null.
@@ -85,27 +98,13 @@ func (c *hfConfig) raw(name string) *yaml.Node {
 
 // class finds the model class and refuses what is not modelled of it.
 func (c *hfConfig) class() *class {
-	mt := c.get("model_type")
-	if mt == nil || mt.Kind != yaml.ScalarNode || mt.Tag != "!!str" {
-		c.line(1, 1, "no model_type: a Hugging Face config.json has one, such as \"llama\"")
+	cl := c.named()
+	if cl == nil {
 		return nil
 	}
-	var modelled []string
-	for i := range classes {
-		if len(classes[i].heads) > 0 {
-			modelled = append(modelled, classes[i].modelType())
-		}
-	}
-	cl := classOf(mt.Value)
-	if cl == nil || len(cl.heads) == 0 {
-		c.at(mt, "%s", notModelled("model_type", mt.Value, modelled))
-		return nil
-	}
-	if a := c.get("architectures"); a != nil && a.Kind == yaml.SequenceNode {
-		for _, h := range a.Content {
-			if !slices.Contains(cl.heads, h.Value) {
-				c.at(h, "%s is not modelled: of %s only %s is", h.Value, cl.modelType(), strings.Join(cl.heads, " or "))
-			}
+	for _, h := range c.architectures() {
+		if !cl.hasHead(h.Value) {
+			c.at(h, "%s is not modelled: of %s only %s is; to train that from this checkpoint, name it here", h.Value, cl.modelType(), strings.Join(cl.heads, " or "))
 		}
 	}
 	if q := c.get("quantization_config"); q != nil {
@@ -118,6 +117,43 @@ func (c *hfConfig) class() *class {
 	}
 	c.wholeHeads(cl)
 	return cl
+}
+
+// named is the class that model_type names. Configs of 2019 have none: from_pretrained of the class itself reads them, and
+// their architectures name it.
+func (c *hfConfig) named() *class {
+	mt := c.get("model_type")
+	if mt == nil && len(c.architectures()) > 0 {
+		for i := range classes {
+			if classes[i].hasHead(c.architectures()[0].Value) {
+				return &classes[i]
+			}
+		}
+	}
+	if mt == nil || mt.Kind != yaml.ScalarNode || mt.Tag != "!!str" {
+		c.line(1, 1, "no model_type: a Hugging Face config.json has one, such as \"llama\"")
+		return nil
+	}
+	cl := classOf(mt.Value)
+	if cl == nil || len(cl.heads) == 0 {
+		var modelled []string
+		for i := range classes {
+			if len(classes[i].heads) > 0 {
+				modelled = append(modelled, classes[i].modelType())
+			}
+		}
+		c.at(mt, "%s", notModelled("model_type", mt.Value, modelled))
+		return nil
+	}
+	return cl
+}
+
+// architectures are the names of the classes that the checkpoint was saved from.
+func (c *hfConfig) architectures() []*yaml.Node {
+	if a := c.get("architectures"); a != nil && a.Kind == yaml.SequenceNode {
+		return a.Content
+	}
+	return nil
 }
 
 // wholeHeads refuses partial_rotary_factor where it breaks a class that rotates whole heads. Such a class ignores it in
@@ -211,6 +247,8 @@ func (c *hfConfig) read(cl *class) *Spec {
 			return s.FFN > 0
 		case "max_positions":
 			return s.MaxS > 0
+		case "decoder_L":
+			return s.DecoderL > 0
 		}
 		f := fieldOf(key)
 		return !sized(key) && f != nil && hasSection(base, f)
@@ -231,12 +269,16 @@ func (c *hfConfig) keys(s *Spec, cl *class) {
 		if v == nil {
 			continue
 		}
-		if strings.HasPrefix(k.spec, "image.") && v.Kind == yaml.SequenceNode && len(v.Content) == 2 && v.Content[0].Value == v.Content[1].Value { // [224, 224]
-			v = v.Content[0]
+		if strings.HasPrefix(k.spec, "image.") && v.Kind == yaml.SequenceNode && len(v.Content) == 2 {
+			if v.Content[0].Value != v.Content[1].Value {
+				c.at(v, "%s: [%s, %s] is not modelled: only squares are", k.name, v.Content[0].Value, v.Content[1].Value)
+				continue
+			}
+			v = v.Content[0] // [224, 224]
 		}
 		for path := range strings.FieldsSeq(k.spec) {
 			if c.given(path) && c.spec[path] != v {
-				continue // the class's own name comes first in the table
+				continue // the name that wins comes first in the table
 			}
 			c.spec[path] = v
 			before := len(c.diags)
@@ -276,7 +318,7 @@ func (c *hfConfig) derive(s *Spec, cl *class) {
 	case "t5":
 		c.t5(s)
 	case "bert":
-		if a := c.get("architectures"); a != nil && a.Kind == yaml.SequenceNode && len(a.Content) > 0 && a.Content[0].Value == cl.heads[1] {
+		if a := c.architectures(); len(a) > 0 && strings.EqualFold(a[0].Value, cl.heads[1]) {
 			s.Labels = 2
 			c.labels(s)
 			if v := c.get("classifier_dropout"); v != nil {
@@ -396,11 +438,15 @@ func (c *hfConfig) opt(s *Spec) {
 	s.PlainNorm = c.when("layer_norm_elementwise_affine", "false", "plain_norm")
 }
 
-// t5 splits feed_forward_proj ("relu", "gated-gelu"), whose gated-gelu means gelu_new. tie_word_embeddings says whether
-// the decoder's output is scaled.
+// t5 splits feed_forward_proj ("relu", "gated-gelu"), whose gated-gelu means gelu_new; is_gated_act and dense_act_fn, which
+// follow from it, win where a config has them. tie_word_embeddings says whether the decoder's output is scaled.
 func (c *hfConfig) t5(s *Spec) {
-	if !c.given("decoder_L") {
+	switch v := c.get("num_layers"); { // num_hidden_layers, which is set later, leaves the decoder alone
+	case v == nil || c.given("decoder_L"):
+	case v == c.spec["L"]:
 		s.DecoderL = s.L
+	default:
+		c.value(s, fieldOf("decoder_L"), v)
 	}
 	if v := c.get("tie_word_embeddings"); v != nil && v.Value == "false" {
 		s.LogitScale = false // scale_decoder_outputs; the head is tied all the same
@@ -410,13 +456,16 @@ func (c *hfConfig) t5(s *Spec) {
 	if v == nil {
 		return
 	}
-	act := v.Value
-	if name, gated := strings.CutPrefix(act, "gated-"); gated {
-		s.Gated, act = true, name
+	act, gated := strings.CutPrefix(v.Value, "gated-")
+	if gated && !c.given("gated") {
+		s.Gated = true
 		c.spec["gated"] = v
-		if name == "gelu" {
-			act = "gelu_new"
-		}
+	}
+	if gated && act == "gelu" {
+		act = "gelu_new"
+	}
+	if c.given("activation") {
+		return
 	}
 	word, problem := choose(fieldOf("activation"), act)
 	if problem != "" {
@@ -442,9 +491,10 @@ func (c *hfConfig) run(s *Spec) {
 	s.Precision = Default
 	for _, name := range []string{"dtype", "torch_dtype"} {
 		v := c.get(name)
-		if v == nil {
+		if v == nil || slices.Contains(c.replaced, "dtype") {
 			continue
 		}
+		c.dtype = v
 		if v.Value == "auto" {
 			break
 		}
@@ -456,7 +506,7 @@ func (c *hfConfig) run(s *Spec) {
 		break
 	}
 	for _, name := range []string{"attn_implementation", "_attn_implementation"} {
-		if v := c.get(name); v != nil && !c.given("attention") {
+		if v := c.get(name); v != nil && !c.given("attention") && !slices.Contains(c.replaced, "attention") {
 			c.spec["attention"] = v
 			c.value(s, fieldOf("attention"), v)
 		}

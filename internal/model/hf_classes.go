@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 
 	"ckptplan/internal/nearest"
@@ -30,11 +31,19 @@ type class struct {
 	modules []string
 }
 
-// hfKey names one key of a config.json and the keys of the spec that it sets.
+// hfKey names one key of a config.json and the keys of the spec that it sets. Of two names of one thing the first in the
+// table counts: Hugging Face sets what is no field of the configuration class (the names in its attribute_map, n_embed)
+// after the fields, so that it wins.
 type hfKey struct{ name, spec string }
 
 // hfOnly is a setting that changes the computation and is modelled with one value: "false", "0", "null" …
 type hfOnly struct{ name, value string }
+
+// hasHead is true for a class whose head and loss are modelled. Case does not matter: LLaMAForCausalLM was Llama's name
+// before its release in transformers, and from_pretrained does not ask.
+func (c *class) hasHead(name string) bool {
+	return slices.ContainsFunc(c.heads, func(h string) bool { return strings.EqualFold(h, name) })
+}
 
 func (c *class) modelType() string { return strings.ReplaceAll(c.arch, "-", "_") }
 
@@ -79,6 +88,8 @@ var (
 	bertDropouts = []hfKey{{"hidden_dropout_prob", "dropout.embedding dropout.residual"}, {"attention_probs_dropout_prob", "dropout.attention"}}
 	// recorded is what any class would keep beside its result, for the caller.
 	recorded = []hfOnly{{"output_hidden_states", "false"}, {"output_attentions", "false"}}
+	// moeOnly: how the experts are computed is grouped_mm unless the config says otherwise.
+	moeOnly  = []hfOnly{{"output_router_logits", "false"}, {"experts_implementation", "grouped_mm"}, {"_experts_implementation", "grouped_mm"}}
 	bertOnly = []hfOnly{{"is_decoder", "false"}, {"add_cross_attention", "false"}, {"chunk_size_feed_forward", "0"}}
 )
 
@@ -107,6 +118,10 @@ var classes = []class{
 			Positions: "learned", Bias: allBias, Dropout: Dropout{Embedding: .1, Attention: .1, Residual: .1}, Tied: true,
 		},
 		keys: concat([]hfKey{
+			{"num_hidden_layers", "L"},
+			{"hidden_size", "H"},
+			{"num_attention_heads", "heads"},
+			{"max_position_embeddings", "max_positions"},
 			{"n_layer", "L"},
 			{"n_embd", "H"},
 			{"n_head", "heads"},
@@ -117,10 +132,6 @@ var classes = []class{
 			{"embd_pdrop", "dropout.embedding"},
 			{"attn_pdrop", "dropout.attention"},
 			{"resid_pdrop", "dropout.residual"},
-			{"num_hidden_layers", "L"},
-			{"hidden_size", "H"},
-			{"num_attention_heads", "heads"},
-			{"max_position_embeddings", "max_positions"},
 			{"scale_attn_by_inverse_layer_idx", "layer_scaled_attention"},
 			{"reorder_and_upcast_attn", "upcast_attention"},
 		}, tiedKey),
@@ -232,9 +243,9 @@ var classes = []class{
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, MoE: &MoE{Experts: 8, TopK: 2, SparseStep: 1, NormTopK: true},
 		},
 		keys: concat(sizeKeys, groupKeys, tiedKey, slidingKeys, []hfKey{
-			{"num_local_experts", "moe.experts"}, {"num_experts", "moe.experts"}, {"num_experts_per_tok", "moe.top_k"},
+			{"num_experts", "moe.experts"}, {"num_local_experts", "moe.experts"}, {"num_experts_per_tok", "moe.top_k"},
 		}),
-		only:   []hfOnly{{"output_router_logits", "false"}, {"router_jitter_noise", "0"}},
+		only:   concat(moeOnly, []hfOnly{{"router_jitter_noise", "0"}}),
 		varies: []string{"moe.ffn"},
 	},
 	{
@@ -245,15 +256,15 @@ var classes = []class{
 			Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, MoE: &MoE{Experts: 128, TopK: 8, FFN: 768, SparseStep: 1},
 		},
 		keys: concat(sizeKeys, groupKeys, tiedKey, attnBias, slidingKeys, []hfKey{
-			{"num_experts", "moe.experts"},
 			{"num_local_experts", "moe.experts"},
+			{"num_experts", "moe.experts"},
 			{"num_experts_per_tok", "moe.top_k"},
 			{"moe_intermediate_size", "moe.ffn"},
 			{"decoder_sparse_step", "moe.sparse_step"},
 			{"mlp_only_layers", "moe.dense_layers"},
 			{"norm_topk_prob", "moe.norm_top_k"},
 		}),
-		only: []hfOnly{{"output_router_logits", "false"}},
+		only: moeOnly,
 	},
 	{
 		arch: "phi", heads: []string{"PhiForCausalLM"},
@@ -320,8 +331,7 @@ var classes = []class{
 			L: 32, H: 4544, Heads: 71, KVHeads: 1, Vocab: 65024, MaxS: 2048, Norm: "layernorm", NormOrder: "pre", Activation: "gelu",
 			Positions: "rotary", Rotary: 1, Bias: Bias{Norm: true}, Tied: true, ParallelResidual: true,
 		},
-		keys: concat(sizeKeys[:4], sizeKeys[6:], tiedKey, []hfKey{
-			{"n_embed", "H"},
+		keys: concat([]hfKey{{"n_embed", "H"}}, sizeKeys[:4], sizeKeys[6:], tiedKey, []hfKey{
 			{"ffn_hidden_size", "ffn"},
 			{"activation", "activation"},
 			{"bias", "bias.qkv bias.out bias.mlp"},
@@ -339,12 +349,12 @@ var classes = []class{
 			Bias: allBias, Tied: true,
 		},
 		keys: concat([]hfKey{
+			{"num_hidden_layers", "L"},
+			{"n_embed", "H"},
+			{"num_attention_heads", "heads"},
 			{"n_layer", "L"},
 			{"hidden_size", "H"},
-			{"n_embed", "H"},
 			{"n_head", "heads"},
-			{"num_hidden_layers", "L"},
-			{"num_attention_heads", "heads"},
 			{"vocab_size", "vocab"},
 			{"attention_dropout", "dropout.attention"},
 			{"hidden_dropout", "dropout.residual"},
@@ -377,21 +387,24 @@ var classes = []class{
 			Positions: "relative", Dropout: Dropout{Embedding: .1, Attention: .1, Residual: .1, MLP: .1}, Tied: true, LogitScale: true,
 		},
 		keys: []hfKey{
-			{"num_layers", "L"},
 			{"num_hidden_layers", "L"},
+			{"hidden_size", "H"},
+			{"num_attention_heads", "heads"},
+			{"head_dim", "head_dim"},
+			{"num_layers", "L"},
 			{"num_decoder_layers", "decoder_L"},
 			{"d_model", "H"},
-			{"hidden_size", "H"},
 			{"num_heads", "heads"},
-			{"num_attention_heads", "heads"},
 			{"d_kv", "head_dim"},
 			{"d_ff", "ffn"},
 			{"vocab_size", "vocab"},
 			{"n_positions", "max_positions"},
 			{"dropout_rate", "dropout.embedding dropout.attention dropout.residual dropout.mlp"},
+			{"is_gated_act", "gated"},
+			{"dense_act_fn", "activation"},
 		},
 		only:   []hfOnly{{"relative_attention_num_buckets", "32"}},
-		varies: []string{"gated", "decoder_S", "logit_scale"},
+		varies: []string{"decoder_S", "logit_scale"},
 	},
 	{
 		arch: "torch-encoder",

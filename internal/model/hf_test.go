@@ -116,6 +116,11 @@ func TestLoadHFReads(t *testing.T) {
 		{"GPT-2's attention", `{"model_type":"gpt2","reorder_and_upcast_attn":true,"scale_attn_by_inverse_layer_idx":true,"scale_attn_weights":false}`, func(s *Spec) bool {
 			return s.UpcastAttn && s.LayerScaledAttn && s.UnscaledAttn
 		}},
+		{"GPT-2's own names and the standard ones, which win", `{"model_type":"gpt2","n_layer":12,"num_hidden_layers":3,"n_embd":768,"hidden_size":96}`, func(s *Spec) bool { return s.L == 3 && s.H == 96 }},
+		{"no model_type, as in 2019", `{"architectures":["GPT2LMHeadModel"],"n_layer":36,"num_labels":1}`, func(s *Spec) bool {
+			return s.Arch == "gpt2" && s.L == 36 && s.Defaults[0] == "model_type gpt2 (from architectures)"
+		}},
+		{"LLaMA's name before its release", `{"model_type":"llama","architectures":["LLaMAForCausalLM"]}`, func(s *Spec) bool { return s.L == 32 }},
 		{"standard names in GPT-2", `{"model_type":"gpt2","num_hidden_layers":3,"hidden_size":144}`, func(s *Spec) bool { return s.L == 3 && s.H == 144 }},
 		{"OPT-350m", `{"model_type":"opt","hidden_size":1024,"num_attention_heads":16,"do_layer_norm_before":false,"word_embed_proj_dim":512}`, func(s *Spec) bool {
 			return s.NormOrder == "post" && s.EmbedDim == 512 && !s.FinalNorm
@@ -138,11 +143,21 @@ func TestLoadHFReads(t *testing.T) {
 		{"BLOOM's n_embed", `{"model_type":"bloom","n_embed":1024,"n_layer":24,"num_attention_heads":16}`, func(s *Spec) bool {
 			return s.H == 1024 && s.L == 24 && s.Heads == 16 && s.FFN == 4096 && s.Attention == "eager"
 		}},
+		{"BLOOM's n_embed wins", `{"model_type":"bloom","n_embed":1024,"hidden_size":64}`, func(s *Spec) bool { return s.H == 1024 }},
+		{"Falcon's n_embed wins", `{"model_type":"falcon","n_embed":284,"hidden_size":4544}`, func(s *Spec) bool { return s.H == 284 }},
+		{"Mixtral's num_experts wins", `{"model_type":"mixtral","num_local_experts":8,"num_experts":4}`, func(s *Spec) bool { return s.MoE.Experts == 4 }},
+		{"Qwen3-MoE's num_local_experts wins", `{"model_type":"qwen3_moe","num_local_experts":16,"num_experts":128}`, func(s *Spec) bool { return s.MoE.Experts == 16 }},
+		{"experts as usual", `{"model_type":"mixtral","experts_implementation":"grouped_mm","_experts_implementation":null}`, func(s *Spec) bool { return s.MoE.Experts == 8 }},
 		{"BLOOM's residuals", `{"model_type":"bloom","apply_residual_connection_post_layernorm":true}`, func(s *Spec) bool { return s.NormedResidual }},
 		{"Phi's norms of queries and keys", `{"model_type":"phi","qk_layernorm":true}`, func(s *Spec) bool { return s.QKNorm }},
 		{"T5 v1.1", `{"model_type":"t5","feed_forward_proj":"gated-gelu","num_decoder_layers":4}`, func(s *Spec) bool {
 			return s.Gated && s.Activation == "gelu_new" && s.DecoderL == 4 && s.L == 6 && s.LogitScale
 		}},
+		{"T5's switches win over the word that they follow from", `{"model_type":"t5","feed_forward_proj":"relu","is_gated_act":true,"dense_act_fn":"gelu"}`, func(s *Spec) bool {
+			return s.Gated && s.Activation == "gelu"
+		}},
+		{"T5's num_layers is the decoder's, too", `{"model_type":"t5","num_layers":4}`, func(s *Spec) bool { return s.L == 4 && s.DecoderL == 4 }},
+		{"T5's num_hidden_layers is the encoder's alone", `{"model_type":"t5","num_hidden_layers":3,"head_dim":32}`, func(s *Spec) bool { return s.L == 3 && s.DecoderL == 6 && s.HeadDim == 32 }},
 		{"T5's head is tied whatever the config says", `{"model_type":"t5","tie_word_embeddings":false}`, func(s *Spec) bool { return s.Tied && !s.LogitScale }},
 		{"ViT with a list and labels", `{"model_type":"vit","image_size":[384,384],"patch_size":32,"id2label":{"0":"a","1":"b","2":"c"}}`, func(s *Spec) bool {
 			return s.S == 145 && s.Labels == 3
@@ -151,7 +166,9 @@ func TestLoadHFReads(t *testing.T) {
 		{"BERT classifier's default", `{"model_type":"bert","architectures":["BertForSequenceClassification"]}`, func(s *Spec) bool { return s.Labels == 2 }},
 		{"BERT classifier's dropout", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"hidden_dropout_prob":0.2}`, func(s *Spec) bool { return s.Dropout.Classifier == 0.2 }},
 		{"BERT classifier's own dropout", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"classifier_dropout":0.0}`, func(s *Spec) bool { return s.Dropout.Classifier == 0 }},
-		{"BERT without a head for labels", `{"model_type":"bert","num_labels":3}`, func(s *Spec) bool { return s.Labels == 0 }},
+		{"BERT without a head for labels", `{"model_type":"bert","num_labels":3}`, func(s *Spec) bool {
+			return s.Labels == 0 && s.Defaults[0] == "architectures BertForMaskedLM"
+		}},
 		{"Mixtral's experts", `{"model_type":"mixtral","num_local_experts":4,"intermediate_size":512}`, func(s *Spec) bool { return s.MoE.Experts == 4 && s.MoE.FFN == 512 && s.MoE.NormTopK }},
 		{"swish is silu", `{"model_type":"llama","hidden_act":"swish"}`, func(s *Spec) bool { return s.Activation == "silu" }},
 		{"tanh gelu", `{"model_type":"gemma","hidden_act":"gelu_pytorch_tanh"}`, func(s *Spec) bool { return s.Activation == "gelu_tanh" }},
@@ -180,7 +197,7 @@ func TestLoadHFRefuses(t *testing.T) {
 		{"state space", `{"model_type": "mamba"}`, `1:16: model_type "mamba" is not modelled: modelled are ` + modelled},
 		{"near name", `{"model_type": "gemma3"}`, `1:16: model_type "gemma3" is not modelled: modelled are ` + modelled + ` (nearest: "gemma")`},
 		{"no model_type", `{"L": 3}`, `1:1: no model_type: a Hugging Face config.json has one, such as "llama"`},
-		{"head", `{"model_type": "bert", "architectures": ["BertForTokenClassification"]}`, `1:42: BertForTokenClassification is not modelled: of bert only BertForMaskedLM or BertForSequenceClassification is`},
+		{"head", `{"model_type": "bert", "architectures": ["BertForTokenClassification"]}`, `1:42: BertForTokenClassification is not modelled: of bert only BertForMaskedLM or BertForSequenceClassification is; to train that from this checkpoint, name it here`},
 		{"regression", `{"model_type": "vit", "num_labels": 1}`, `1:37: labels 1: a regression's loss is not modelled: only the cross-entropy of 2 classes or more is`},
 		{"quantized", `{"model_type": "llama", "quantization_config": {"bits": 4}}`, `1:48: quantization_config: quantized weights are not modelled: only fp32, bf16 and fp16 are`},
 		{"cross attention", "{\"model_type\": \"gpt2\",\n \"add_cross_attention\": true}", `2:25: gpt2 with add_cross_attention: true is not modelled: only false is`},
@@ -202,7 +219,10 @@ func TestLoadHFRefuses(t *testing.T) {
 		{"layer types", `{"model_type": "gemma2", "layer_types": ["full_attention", "sliding_attention"]}`, `1:41: layer_types has 2 entries for L 26 layers`},
 		{"sliding layers without a window", `{"model_type": "qwen3", "num_hidden_layers": 1, "layer_types": ["sliding_attention"]}`, `1:64: layer_types has sliding_attention, which needs use_sliding_window: true and sliding_window: the window in tokens`},
 		{"unknown layer type", `{"model_type": "qwen3", "layer_types": ["linear_attention"]}`, `1:41: layer_types: "linear_attention" is not one of full_attention, sliding_attention (did you mean "sliding_attention"?)`},
-		{"T5 in fp16", `{"model_type": "t5", "dtype": "float16"}`, `1:1: dtype fp16: T5 keeps wo in fp32 when it is loaded so, which is not modelled: use bf16, fp32 or amp`},
+		{"T5 in fp16", `{"model_type": "t5", "dtype": "float16"}`, `1:31: dtype fp16: T5 keeps wo in fp32 when it is loaded so, which is not modelled: use bf16, fp32 or amp`},
+		{"experts one by one", `{"model_type": "qwen3_moe", "experts_implementation": "eager"}`, `1:55: qwen3_moe with experts_implementation: "eager" is not modelled: only grouped_mm is`},
+		{"rectangular images", `{"model_type": "vit", "image_size": [224, 112]}`, `1:37: image_size: [224, 112] is not modelled: only squares are`},
+		{"no model_type, unknown head", `{"architectures": ["BertForNextSentencePrediction"]}`, `1:1: no model_type: a Hugging Face config.json has one, such as "llama"`},
 		{"eager only", `{"model_type": "t5", "attn_implementation": "sdpa"}`, `1:45: attention sdpa: the t5 class of Hugging Face has eager attention only`},
 		{"not an object", `[1]`, `1:1: a config.json is an object such as {"model_type": "llama", …}, not a list`},
 		{"negative layers", `{"model_type": "gemma2", "num_hidden_layers": -3}`, `1:47: L: -3, but it is a whole number of at least 1`},
@@ -235,6 +255,24 @@ func TestLoadHFNamesWhatItFilledIn(t *testing.T) {
 	}
 	if s.Name != "m" {
 		t.Errorf("name %q", s.Name)
+	}
+}
+
+// What the caller sets itself is not read: a checkpoint saved in fp16, or for a kernel, is trained otherwise.
+func TestLoadHFReplaced(t *testing.T) {
+	for doc, replaced := range map[string]string{
+		`{"model_type":"t5","torch_dtype":"float16"}`:                                            "dtype",
+		`{"model_type":"llama","torch_dtype":"float64"}`:                                         "dtype",
+		`{"model_type":"llama","_attn_implementation":"flex_attention"}`:                         "attention",
+		`{"model_type":"llama","_attn_implementation":"flash_attention_2","dtype":"float32"}`:    "dtype",
+		`{"model_type":"bloom","attn_implementation":"sdpa","_attn_implementation":"flash_xyz"}`: "attention",
+	} {
+		if _, err := LoadHF("config.json", []byte(doc)); err == nil {
+			t.Errorf("%s is accepted", doc)
+		}
+		if _, err := LoadHF("config.json", []byte(doc), replaced); err != nil {
+			t.Errorf("%s with its %s replaced: %v", doc, replaced, err)
+		}
 	}
 }
 

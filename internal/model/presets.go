@@ -151,8 +151,8 @@ func presetNames() []string {
 
 // LoadAny reads what a user names as MODEL: a preset, a YAML spec, a config.json of Hugging Face, or a folder with a
 // config.json. The error is an *UnknownPresetError if there is neither preset nor file, and a Diagnostics if the file
-// is not valid.
-func LoadAny(arg string, readFile func(string) ([]byte, error)) (*Spec, error) {
+// is not valid. replaced are as in LoadHF.
+func LoadAny(arg string, readFile func(string) ([]byte, error), replaced ...string) (*Spec, error) {
 	known, preset := PresetName(arg)
 	if preset && !strings.ContainsAny(arg, "/\\") {
 		return LoadPreset(known)
@@ -171,7 +171,7 @@ func LoadAny(arg string, readFile func(string) ([]byte, error)) (*Spec, error) {
 	case err != nil:
 		return nil, &UnknownPresetError{Name: arg, Nearest: nearest.Name(presetKey(arg), presetNames()), Err: err}
 	case looksLikeConfig(file, src):
-		return LoadHF(file, src)
+		return LoadHF(file, src, replaced...)
 	}
 	return Load(file, src)
 }
@@ -183,10 +183,16 @@ func looksLikeConfig(file string, src []byte) bool {
 		strings.EqualFold(path.Ext(file), ".json") && !bytes.Contains(src, []byte(`"heads"`))
 }
 
-// nameOf is the model's name that a file's path gives: its base, or the folder's for a config.json.
+// nameOf is the model's name that a file's path gives: its base, or the folder's for a config.json. In the cache of Hugging
+// Face, …/models--org--name/snapshots/COMMIT/config.json, it is org/name.
 func nameOf(file string) string {
 	file = strings.ReplaceAll(file, "\\", "/")
 	base := path.Base(file)
+	if snapshots := path.Dir(path.Dir(file)); path.Base(snapshots) == "snapshots" {
+		if id, ok := strings.CutPrefix(path.Base(path.Dir(snapshots)), "models--"); ok {
+			return strings.ReplaceAll(id, "--", "/")
+		}
+	}
 	if dir := path.Base(path.Dir(file)); base == "config.json" && dir != "." && dir != "/" && dir != ".." {
 		return dir
 	}

@@ -61,6 +61,7 @@ func TestLoadAny(t *testing.T) {
 		"bad.yaml":                            "L: 0\n",
 		"gpt2":                                "L: 99\n",
 		"meta-llama/Llama-3.2-1B/config.json": `{"model_type": "llama", "num_hidden_layers": 7}`,
+		"hub/models--Qwen--Qwen2.5-0.5B/snapshots/060db6499f32/config.json": `{"model_type": "qwen2", "num_hidden_layers": 9}`,
 	}
 	read := func(name string) ([]byte, error) {
 		if text, ok := files[name]; ok {
@@ -70,7 +71,8 @@ func TestLoadAny(t *testing.T) {
 	}
 	for arg, want := range map[string]string{
 		"mine.yaml": "mine 12", "notes": "notes 12", "config.json": "config 3", "ckpt/config.json": "ckpt 5", "ckpt": "ckpt 5", "spec.json": "spec 2",
-		"gpt2": "gpt2 12", "meta-llama/Llama-3.2-1B": "Llama-3.2-1B 7", "meta-llama/Llama-3.2-3B": "llama-3.2-3b 28",
+		"gpt2": "gpt2 12", "meta-llama/Llama-3.2-1B": "Llama-3.2-1B 7", "hub/models--Qwen--Qwen2.5-0.5B/snapshots/060db6499f32": "Qwen/Qwen2.5-0.5B 9",
+		"meta-llama/Llama-3.2-3B": "llama-3.2-3b 28",
 	} {
 		s, err := LoadAny(arg, read)
 		if err != nil {

@@ -101,7 +101,8 @@ def fields(spec):
         out["_remove_final_layer_norm"] = not spec["final_norm"]
         out["layer_norm_elementwise_affine"] = not spec.get("plain_norm")
     if arch == "t5":
-        out["feed_forward_proj"] = ("gated-gelu" if spec["activation"] == "gelu_new" else "gated-" + spec["activation"]) if spec["gated"] else spec["activation"]
+        # feed_forward_proj cannot say it all: its gated-gelu is gelu_new. What follows from it is set as itself, and wins.
+        out["dense_act_fn"], out["is_gated_act"] = ACTIVATIONS.get(spec["activation"], spec["activation"]), spec["gated"]
         out["tie_word_embeddings"] = spec["logit_scale"]
     if arch == "granite" and spec["logit_scale"]:
         out["logits_scaling"] = 8.0
