@@ -47,7 +47,7 @@ func newChain(p *Problem) *chain {
 			held := p.Blocks[from].Waiting * o.Save
 			c.holds = c.holds || held != 0
 			c.out[from] = append(c.out[from], edge{
-				to: to, save: o.Save, saveFwd: max(o.Save, o.SaveFwd), row: o.Backward + after[to], rowFwd: o.Forward,
+				to: to, save: o.Save, saveFwd: max(o.Save-o.Early, o.SaveFwd), row: o.Backward + after[to], rowFwd: o.Forward,
 				held: held, time: o.Time, choice: k, segment: segment,
 			})
 		}

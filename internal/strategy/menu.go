@@ -10,6 +10,7 @@ import (
 // pricing is what the options of a menu cost at every layer, as differences of whole-graph simulations in which all
 // layers take the same option. Equal layers are priced on a short chain of them.
 type pricing struct {
+	graphs
 	options []plan.Option
 	chain   *memory.Program         // the priced chain: the model, or a few of its equal layers
 	sheet   *gpu.Sheet              // what times are for
@@ -17,7 +18,8 @@ type pricing struct {
 	first   int                     // number of the priced chain's first layer block
 	blocks  [][]memory.BlockProfile // by option, by block of the priced chain
 	shared  []shared
-	always  int64 // bytes from before the layers that every option keeps
+	always  int64    // bytes from before the layers that every option keeps
+	late    []shared // what the forward pass lets go of in a layer or in the head unless it is kept
 	// freedByHead is what the head lets go of in forward if every layer is kept, and some option would keep.
 	freedByHead int64
 	// keep is the whole graph with every layer kept: what the rows of embedding and head are read from.
@@ -25,6 +27,10 @@ type pricing struct {
 	ref  []memory.BlockProfile
 	// held is what all layers keep together if they keep everything.
 	held int64
+	// entangled: layers hold their own output, so that prices are those of plans that treat all layers alike.
+	entangled bool
+	// capped: what options put into host memory is a price, too.
+	capped bool
 }
 
 // price simulates the graph once with all layers kept, and a short chain once an option.
@@ -34,12 +40,16 @@ func price(p *memory.Program, sheet *gpu.Sheet, more ...plan.Option) (*pricing, 
 	if err != nil {
 		return nil, err
 	}
+	gs, err := graphsOf(p)
+	if err != nil {
+		return nil, err
+	}
 	options := Options(q.Graph, q.Graph.Layers/2)
 	if q == p && p.Graph.Layers > shortLayers { // every option costs a walk of the whole graph
 		options = partOptions(p.Graph, p.Graph.Layers/2)
 	}
 	options = append(options, more...)
-	pr := &pricing{chain: q, sheet: sheet, same: same}
+	pr := &pricing{graphs: gs, chain: q, sheet: sheet, same: same}
 	pr.first, _ = layerBlocks(q.Graph)
 	for i := range options {
 		o := options[i]
@@ -61,7 +71,7 @@ func price(p *memory.Program, sheet *gpu.Sheet, more ...plan.Option) (*pricing, 
 		return nil, err
 	}
 	var freed [][]int64
-	if pr.shared, pr.always, freed, err = sharedBy(q, pr.options); err != nil {
+	if pr.shared, pr.late, pr.always, freed, err = sharedBy(q, pr.options); err != nil {
 		return nil, err
 	}
 	pr.freedByHead = freed[q.Graph.Layers][0]
@@ -69,6 +79,9 @@ func price(p *memory.Program, sheet *gpu.Sheet, more ...plan.Option) (*pricing, 
 		for k, n := range freed[l] { // counted to the end of forward, whoever keeps it
 			pr.blocks[k][pr.first+l].ForwardAfter += n
 		}
+	}
+	if pr.entangled, err = holdsOwnOutput(q); err != nil {
+		return nil, err
 	}
 	for i := range p.Graph.Layers {
 		pr.held += pr.keeps(0, i) // option 0 is keep
@@ -115,10 +128,12 @@ func (pr *pricing) keeps(k, layer int) int64 {
 func (pr *pricing) choice(k, layer int, up, down int64) Choice {
 	b := pr.at(k, layer)
 	s := pr.keeps(k, layer)
+	fwd := b.ForwardAfter - b.ForwardBefore
 	return Choice{
 		Label:    pr.options[k].Name,
 		Save:     s,
-		SaveFwd:  b.ForwardAfter - b.ForwardBefore,
+		SaveFwd:  fwd,
+		Early:    max(0, s-fwd),
 		Forward:  up + b.ForwardPeak - b.ForwardBefore,
 		Backward: down + s + b.BackwardPeak - b.BackwardBefore,
 		Time:     b.Recompute + b.Transfer,
@@ -205,7 +220,8 @@ func (pr *pricing) prune(allowed func(k int) bool) {
 				}
 			}
 			x, y := pr.choice(a, l, 0, 0), pr.choice(b, l, 0, 0)
-			if x.Save > y.Save || x.SaveFwd > y.SaveFwd || x.Forward > y.Forward || x.Backward > y.Backward || x.Time > y.Time {
+			if x.Save > y.Save || x.SaveFwd > y.SaveFwd || x.Forward > y.Forward || x.Backward > y.Backward || x.Time > y.Time ||
+				pr.capped && pr.at(a, l).Host > pr.at(b, l).Host {
 				return false
 			}
 		}
@@ -224,17 +240,21 @@ func (pr *pricing) prune(allowed func(k int) bool) {
 	}
 	out := *pr
 	out.options, out.blocks = nil, nil
-	for u := range pr.shared {
-		for l, h := range pr.shared[u].holds {
-			var kept []bool
-			for k := range h {
-				if !drop[k] {
-					kept = append(kept, h[k])
+	left := func(from []shared) (to []shared) {
+		for _, s := range from {
+			holds := make([][]bool, len(s.holds))
+			for l, h := range s.holds {
+				for k := range h {
+					if !drop[k] {
+						holds[l] = append(holds[l], h[k])
+					}
 				}
 			}
-			pr.shared[u].holds[l] = kept
+			to = append(to, shared{s.bytes, holds})
 		}
+		return to
 	}
+	out.shared, out.late = left(pr.shared), left(pr.late)
 	for k := range n {
 		if !drop[k] {
 			out.options = append(out.options, pr.options[k])

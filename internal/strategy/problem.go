@@ -15,6 +15,8 @@ type Choice struct {
 	// SaveFwd is what stays alive from the block's forward to the end of the forward pass, in bytes, if that is more
 	// than Save: under autocast a weight's cast lives until the end of forward whatever the option keeps.
 	SaveFwd int64
+	// Early is the part of Save that forward does not count: it is alive there anyway, or not alive yet.
+	Early int64
 	// Forward is the most the block needs during its forward above what earlier blocks keep, in bytes (q).
 	Forward int64
 	// Backward is the most the block needs at the worst moment of its own backward above what earlier blocks keep, in
@@ -46,7 +48,7 @@ type Segment struct {
 }
 
 // Problem is the choice of one option for each block of a chain under a budget of peak memory. With s, q, p, r, g as
-// in Choice and Block, resident sums A_i = Σ_{j<i} s_j and F_i = Σ_{j<i} max(s_j, sfwd_j), held sets
+// in Choice and Block, resident sums A_i = Σ_{j<i} s_j and F_i = Σ_{j<i} max(s_j − early_j, sfwd_j), held sets
 // W = Σ_j waiting_j·s_j and later gradients G_{>i} = Σ_{j>i} g_j, it is
 //
 //	minimise  Σ_i r_i + r_head
@@ -143,13 +145,13 @@ func (p *Problem) validate() error {
 	menu := func(what string, at int, choices []Choice, waiting int64) error {
 		var save, row, slow int64
 		for k, c := range choices {
-			if c.SaveFwd < 0 || c.Forward < 0 || c.Backward < 0 || c.Time < 0 {
+			if c.SaveFwd < 0 || c.Early < 0 || c.Forward < 0 || c.Backward < 0 || c.Time < 0 {
 				return fmt.Errorf("%w: %s %d option %d (%s): only Save may be negative", ErrInvalidProblem, what, at, k, c.Label)
 			}
 			if c.Save < -largest {
 				return fmt.Errorf("%w: %s %d option %d (%s): Save %d is out of range", ErrInvalidProblem, what, at, k, c.Label, c.Save)
 			}
-			save = max(save, c.Save, -c.Save, c.SaveFwd)
+			save = max(save, c.Save, -c.Save, c.SaveFwd, c.Early-c.Save)
 			row = max(row, c.Forward, c.Backward)
 			slow = max(slow, c.Time)
 		}
@@ -222,7 +224,7 @@ func (p *Problem) Evaluate(s *Solution) (peak, time int64) {
 		}
 		top = max(top, savedFwd+c.Forward, saved+c.Backward+later)
 		saved += c.Save
-		savedFwd += max(c.Save, c.SaveFwd)
+		savedFwd += max(c.Save-c.Early, c.SaveFwd)
 		if len(blocks) > 0 {
 			held += blocks[0].Waiting * c.Save
 		}

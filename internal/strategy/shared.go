@@ -21,8 +21,9 @@ type shared struct {
 // sharedBy compares what the options keep of storages from before the layers. always is the bytes that every option
 // keeps at every layer (cos and sin): they belong to the base; what only the first layer keeps is its own input. freed,
 // by layer and option, is what the forward pass lets go of after that layer if all layers take that option, since none
-// keeps it: with another choice an earlier layer may keep it.
-func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always int64, freed [][]int64, err error) {
+// keeps it: with another choice an earlier layer may keep it. late is all that it lets go of in a layer but the first, or
+// in the head, unless it is kept.
+func sharedBy(p *memory.Program, options []plan.Option) (out, late []shared, always int64, freed [][]int64, err error) {
 	g := p.Graph
 	first, _ := layerBlocks(g)
 	begin := g.Blocks[first].First
@@ -32,7 +33,7 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always in
 		o := options[k]
 		s, err := memory.Lower(p, &plan.Plan{Nodes: []plan.Node{{First: 0, Last: g.Layers - 1, Option: &o}}})
 		if err != nil {
-			return nil, 0, nil, err
+			return nil, nil, 0, nil, err
 		}
 		before := s.Keeps(0, begin) // kept by the embedding itself, longer than by any layer
 		for l := range g.Layers {
@@ -66,6 +67,9 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always in
 				freed[l][k] += sh.bytes
 			}
 		}
+		if droppedIn(g, st) > 0 {
+			late = append(late, *sh)
+		}
 		all, later := true, false
 		for l := range sh.holds {
 			all = all && !slices.Contains(sh.holds[l], false)
@@ -84,7 +88,33 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always in
 			out = append(out, *sh)
 		}
 	}
-	return out, always, freed, nil
+	return out, late, always, freed, nil
+}
+
+// holdsOwnOutput is true if a layer that is kept holds what the next block reads of it: the result of a ReLU at the
+// layer's end. Then a tensor is held by two layers until the backward of the first, and what a layer keeps is not its own:
+// prices of the one depend on the other.
+func holdsOwnOutput(p *memory.Program) (bool, error) {
+	g := p.Graph
+	s, err := memory.Lower(p, keepAll())
+	if err != nil {
+		return false, err
+	}
+	first, _ := layerBlocks(g)
+	for l := range min(g.Layers, 2) {
+		b, next := &g.Blocks[first+l], &g.Blocks[first+l+1]
+		for st := range s.Keeps(b.First, b.End) {
+			if born := g.Storages[st].Born; born < b.First || born >= b.End {
+				continue
+			}
+			for i := next.First; i < next.End; i++ {
+				if slices.ContainsFunc(g.Inputs(&g.Ops[i]), func(t model.TensorID) bool { return g.Tensors[t].Storage == st }) {
+					return true, nil
+				}
+			}
+		}
+	}
+	return false, nil
 }
 
 // droppedIn is the layer in which the forward pass lets go of a storage unless it is kept for backward, the number of
@@ -124,6 +154,7 @@ func (pr *pricing) charge(p *Problem, first []int) (*Problem, [][]int) {
 				}
 				if i == first[u] {
 					c.Save += pr.shared[u].bytes
+					c.Early += pr.shared[u].bytes // forward has it anyway
 					c.Backward += pr.shared[u].bytes
 				}
 			}
@@ -168,19 +199,24 @@ const maxShared = 2
 // optimum still fits with the charge, that is the answer, else every combination of first keepers is tried.
 func (pr *pricing) solve(ctx context.Context, p *Problem) (*Solution, error) {
 	sol, err := SolveFlat(ctx, p)
-	if len(pr.shared) == 0 {
+	if len(pr.shared) == 0 || err != nil {
 		return sol, err
 	}
-	relaxed := int64(-1)
-	if err == nil {
-		if peak := pr.believe(p, sol.Choice); peak <= p.Budget {
-			sol.Peak = peak
-			return sol, nil
-		}
-		relaxed = sol.Time
+	if peak := pr.believe(p, sol.Choice); peak <= p.Budget {
+		sol.Peak = peak
+		return sol, nil
 	}
+	relaxed := sol.Time
 	if len(pr.shared) > maxShared {
-		return pr.solveAllCharged(ctx, p)
+		s, err := pr.solveAllCharged(ctx, p, sol.Bound)
+		var inf *InfeasibleError
+		if errors.As(err, &inf) {
+			if low, e := MinMemory(ctx, p); e == nil && pr.believe(p, low.Choice) <= p.Budget {
+				low.Peak = pr.believe(p, low.Choice)
+				return low.closedBy(sol.Bound), nil
+			}
+		}
+		return s, err
 	}
 	var best *Solution
 	var needed int64
@@ -235,8 +271,17 @@ func (pr *pricing) solveCharged(ctx context.Context, p *Problem, first []int) (*
 	return s, nil
 }
 
-// solveAllCharged keeps everything shared for the whole of backward.
-func (pr *pricing) solveAllCharged(ctx context.Context, p *Problem) (*Solution, error) {
+// closedBy is the solution, as good as a bound on the time of all plans proves it.
+func (s *Solution) closedBy(bound int64) *Solution {
+	s.Bound, s.Status, s.Closed = bound, Feasible, "stopped"
+	if s.Time == bound {
+		s.Status, s.Closed = Optimal, "exact-search"
+	}
+	return s
+}
+
+// solveAllCharged keeps everything shared for the whole of backward. No plan takes less time than bound.
+func (pr *pricing) solveAllCharged(ctx context.Context, p *Problem, bound int64) (*Solution, error) {
 	q := *p
 	for u := range pr.shared {
 		q.Base += pr.shared[u].bytes
@@ -246,6 +291,5 @@ func (pr *pricing) solveAllCharged(ctx context.Context, p *Problem) (*Solution, 
 		return nil, err
 	}
 	s.Peak = pr.believe(p, s.Choice)
-	s.Status = Feasible
-	return s, nil
+	return s.closedBy(bound), nil
 }
