@@ -80,6 +80,15 @@ func planBack(t *testing.T, text []byte) *plan.File {
 	return f
 }
 
+// plainMLP is a stack of linear, gelu, linear without residuals: a layer's output is its last op's.
+func plainMLP(s *model.Spec) {
+	m, err := model.Load("mlp.yaml", []byte("{arch: custom, L: 6, S: 512, H: 64, B: 2, heads: 4, ops: [linear 4H, gelu, linear H], dtype: fp32, train: {optimizer: none}}"))
+	if err != nil {
+		panic(err)
+	}
+	*s = *m
+}
+
 func TestCertificatesHold(t *testing.T) {
 	lora := &model.LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}}
 	for _, c := range []struct {
@@ -96,11 +105,14 @@ func TestCertificatesHold(t *testing.T) {
 		{"llama-3.2-1b", "llama-3.2-1b", nil},
 		{"llama-3.2-1b amp", "llama-3.2-1b", func(s *model.Spec) { s.Precision = model.AmpBF }},
 		{"llama-3-8b lora", "llama-3-8b", func(s *model.Spec) { s.Train.LoRA, s.Train.Finetune = lora, "lora" }},
+		{"llama-3.2-1b lora", "llama-3.2-1b", func(s *model.Spec) { s.Train.LoRA, s.Train.Finetune = lora, "lora" }},
+		{"loss in parts", "llama-3.2-1b", func(s *model.Spec) { s.Train.LossChunks, s.Train.GradAccum = 4, 2 }},
+		{"an MLP whose last op is a matrix product", "gpt2", plainMLP},
 		{"gemma-2 windows", "gemma-2-2b", func(s *model.Spec) { s.S = 8192; s.Attention = "eager" }},
 		{"llama-3-70b", "llama-3-70b", nil},
 		{"weights that falcon's next layer holds", "falcon-7b", func(s *model.Spec) { s.Attention, s.B, s.Train.Optimizer = "eager", 4, "sgd" }},
 	} {
-		for _, share := range []float64{0.02, 0.4, 0.8} {
+		for _, share := range []float64{0.02, 0.4, 0.8, 1} {
 			t.Run(fmt.Sprintf("%s %.0f%%", c.name, 100*share), func(t *testing.T) {
 				s, f, sheet := certified(t, c.preset, c.change, share)
 				r, err := certificate.Check(context.Background(), s, f, sheet)
@@ -110,7 +122,9 @@ func TestCertificatesHold(t *testing.T) {
 				if err := r.Err(); err != nil {
 					t.Error(err)
 				}
-				if n := r.Count(certificate.Unproved); n > 0 {
+				// Where forward binds, its rows may count too much for a proof: the plan is then said to be feasible.
+				feasible := f.Certificate.Status == "feasible" && f.Certificate.Menu != nil && f.Certificate.Menu.Slack > 0
+				if n := r.Count(certificate.Unproved); n > 0 && !feasible {
 					t.Errorf("%d claims unproved: %v", n, r.Findings)
 				}
 			})
@@ -128,6 +142,8 @@ func TestCertificateChangesAreCaught(t *testing.T) {
 		name, claim string
 		change      func(f *plan.File, c *plan.Certificate)
 	}{
+		{"slack of forward rows", "menu.forward_slack_bytes", func(_ *plan.File, c *plan.Certificate) { c.Menu.Slack++ }},
+		{"a plan said to add nothing", "closed", func(_ *plan.File, c *plan.Certificate) { c.Closed.How = strategy.NothingAdded }},
 		{"predicted peak", "predicted.peak_tensor_bytes", func(f *plan.File, _ *plan.Certificate) { f.Predicted.Peak-- }},
 		{"predicted step", "predicted.step_ns", func(f *plan.File, _ *plan.Certificate) { f.Predicted.StepTime++ }},
 		{"peak", "peak.tensor_bytes", func(_ *plan.File, c *plan.Certificate) { c.Peak.Bytes-- }},
@@ -240,7 +256,7 @@ func truthful(t *testing.T, f *plan.File, c *plan.Certificate) {
 		t.Fatal(err)
 	}
 	c.Peak = plan.CertifiedPeak{Bytes: unit.Bytes(tl.Peak.Bytes), Phase: tl.Peak.Phase.String(), Block: tl.Block(tl.Peak), Op: tl.Peak.Aten}
-	c.Time = plan.CertifiedTime{Step: tl.Times.Step(), Extra: tl.Times.Recompute + tl.Times.Transfer}
+	c.Time = plan.CertifiedTime{Step: tl.Times.Step(), Extra: tl.Times.Extra()}
 	if c.Bound != nil {
 		c.Bound.Gap = c.Time.Extra - c.Bound.Bound
 	}

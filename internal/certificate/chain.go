@@ -1,6 +1,9 @@
 package certificate
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // price is what an option costs at a layer, in bytes and nanoseconds. save and saveFwd are kept from the layer's
 // forward to its backward and to the end of forward; fwd and bwd are the most that its forward and backward need above
@@ -24,6 +27,23 @@ type chain struct {
 	x, y int64
 	// slack is the most that forward rows count too much: tensors from before the layers, to the end of forward.
 	slack int64
+}
+
+// lowered is the chain with forward rows that count nothing too much.
+func (c *chain) lowered() *chain {
+	if c.slack == 0 {
+		return c
+	}
+	d := *c
+	d.headFwd = max(0, c.headFwd-c.slack)
+	d.menu = make([][]price, len(c.menu))
+	for i, menu := range c.menu {
+		d.menu[i] = slices.Clone(menu)
+		for k := range menu {
+			d.menu[i][k].fwd = max(0, menu[k].fwd-c.slack)
+		}
+	}
+	return &d
 }
 
 func (c *chain) room() int64 { return c.budget - c.base }

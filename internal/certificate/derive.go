@@ -50,7 +50,7 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 	}
 	first := slices.IndexFunc(g.Blocks, func(b model.Block) bool { return b.Layer >= 0 })
 	behind := g.LayerBlock(g.Layers-1) + 1
-	read := readElsewhere(g)
+	read := readBySeveral(g)
 	c := &chain{grads: make([]int64, g.Layers), menu: make([][]price, g.Layers)}
 	holders := map[model.StorageID][][]bool{} // by storage: by layer, by option
 	var x, y int64
@@ -232,18 +232,25 @@ func contested(h [][]bool) bool {
 	return false
 }
 
-// readElsewhere says which storages are read in a layer that did not make them.
-func readElsewhere(g *model.Graph) map[model.StorageID]bool {
-	out := map[model.StorageID]bool{}
+// readBySeveral says which storages are read in more than one layer beside the one that made them.
+func readBySeveral(g *model.Graph) map[model.StorageID]bool {
+	readers := map[model.StorageID]map[int]bool{}
 	for l := range g.Layers {
 		first, end := g.LayerOps(l)
 		for i := first; i < end; i++ {
 			for _, t := range g.Inputs(&g.Ops[i]) {
 				if st := g.Tensors[t].Storage; g.Storages[st].Born < first {
-					out[st] = true
+					if readers[st] == nil {
+						readers[st] = map[int]bool{}
+					}
+					readers[st][l] = true
 				}
 			}
 		}
+	}
+	out := map[model.StorageID]bool{}
+	for st, by := range readers {
+		out[st] = len(by) > 1
 	}
 	return out
 }

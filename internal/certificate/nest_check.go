@@ -142,7 +142,7 @@ func (c *checker) nestMixes(n *nest, options []plan.Option) {
 			c.fails("chain", "a mixed plan: %v", err)
 			return
 		}
-		if extra := (tl.Times.Recompute + tl.Times.Transfer) / micro; c.sheet != nil && time-n.kept() != extra {
+		if extra := tl.Times.Extra() / micro; c.sheet != nil && time-n.kept() != extra {
 			c.add(Finding{Claim: "chain", Verdict: Fails, Claimed: fmt.Sprint(time - n.kept()), Found: fmt.Sprint(extra), Detail: "extra time of a mixed plan, by the rows and simulated"})
 			return
 		}

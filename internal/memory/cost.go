@@ -8,19 +8,24 @@ import (
 // Times are nanoseconds of one training step by what they are spent on. Kernels run one after the other.
 type Times struct {
 	Forward, Backward, Recompute, Transfer, Optimizer int64
+	// Fixed is the part of Recompute that no plan changes: the head's, where its loss is computed in parts.
+	Fixed int64
 }
+
+// Extra is what a plan adds to the step: recomputation of layers, and transfers.
+func (t Times) Extra() int64 { return t.Recompute - t.Fixed + t.Transfer }
 
 // Step is the whole step in nanoseconds.
 func (t Times) Step() int64 { return t.Forward + t.Backward + t.Recompute + t.Transfer + t.Optimizer }
 
 func (t Times) plus(o Times) Times {
-	return Times{t.Forward + o.Forward, t.Backward + o.Backward, t.Recompute + o.Recompute, t.Transfer + o.Transfer, t.Optimizer + o.Optimizer}
+	return Times{t.Forward + o.Forward, t.Backward + o.Backward, t.Recompute + o.Recompute, t.Transfer + o.Transfer, t.Optimizer + o.Optimizer, t.Fixed + o.Fixed}
 }
 
 func (t Times) minus(o Times) Times { return t.plus(o.times(-1)) }
 
 func (t Times) times(n int64) Times {
-	return Times{n * t.Forward, n * t.Backward, n * t.Recompute, n * t.Transfer, n * t.Optimizer}
+	return Times{n * t.Forward, n * t.Backward, n * t.Recompute, n * t.Transfer, n * t.Optimizer, n * t.Fixed}
 }
 
 // work is what a kernel does, for the roofline.
@@ -82,10 +87,14 @@ func (p *Program) costsOn(s *gpu.Sheet) *costs {
 
 // spend adds the time of a forward op: of the forward pass, or of a recompute.
 func (m *machine) spend(i model.OpID) {
+	t := m.cost.forward[m.p.ops[i].kernel]
 	if m.phase == Forward {
-		m.time.Forward += m.cost.forward[m.p.ops[i].kernel]
-	} else {
-		m.time.Recompute += m.cost.forward[m.p.ops[i].kernel]
+		m.time.Forward += t
+		return
+	}
+	m.time.Recompute += t
+	if m.g.Blocks[m.g.Ops[i].Block].Layer < 0 {
+		m.time.Fixed += t
 	}
 }
 

@@ -217,14 +217,14 @@ func (s *Schedule) child(id int32, i model.OpID) int32 {
 	return c
 }
 
-// Keeps are the storages that the forward pass keeps for backward on behalf of ops first…end−1: what autograd saves
-// outside regions, and the inputs of regions.
+// Keeps are the storages that the forward pass keeps on the device for backward on behalf of ops first…end−1: what
+// autograd saves outside regions, and the inputs of regions.
 func (s *Schedule) Keeps(first, end model.OpID) map[model.StorageID]bool {
 	out := map[model.StorageID]bool{}
 	for i := first; i < end; i++ {
 		if own := s.Owner[i]; own >= 0 {
 			for r := own; r >= 0; r = s.Regions[r].Parent {
-				if reg := &s.Regions[r]; reg.Parent < 0 && reg.last != model.None && !reg.HostSaved && !reg.HostInputs {
+				if reg := &s.Regions[r]; reg.Parent < 0 && reg.last != model.None && !reg.HostSaved {
 					for _, st := range reg.Inputs {
 						out[st] = true
 					}

@@ -21,7 +21,7 @@ import (
 // gradient, A_i = Σ_{j<i} s_j, F_i = Σ_{j<i} f_j and G_{>i} = Σ_{j>i} g_j (the head's included), the class "flat" is
 //
 //	minimise  Σ_i r_i
-//	base + F_i + q_i           ≤ tensor budget     forward of layer i; the head is the last row
+//	base + F_i + max(0, q_i − slack) ≤ tensor budget  forward of layer i; the head is the last row
 //	base + A_i + p_i + G_{>i}  ≤ tensor budget     backward of layer i
 //	floor                      ≤ tensor budget
 //
@@ -81,7 +81,7 @@ type CertifiedTime struct {
 // CertifiedBound is a Lagrangian bound: with λ_i the price of memory on the backward row of layer i and ν_i on its
 // forward row, and R = tensor budget − base, no plan of the class takes less extra time than
 //
-//	Σ_i min_k [ r_ik + s_ik·Σ_{l>i} λ_l + f_ik·Σ_{l>i} ν_l + λ_i·(p_ik + G_{>i} − R) + ν_i·(q_ik − R) ],
+//	Σ_i min_k [ r_ik + s_ik·Σ_{l>i} λ_l + f_ik·Σ_{l>i} ν_l + λ_i·(p_ik + G_{>i} − R) + ν_i·(max(0, q_ik − slack) − R) ],
 //
 // rounded up to whole nanoseconds; the head is the last i. Prices that are not listed are 0.
 type CertifiedBound struct {
@@ -101,7 +101,8 @@ type PricedRow struct {
 // CertifiedSearch says how the gap between time and bound was closed.
 type CertifiedSearch struct {
 	// How is dual-tight (the bound is the time), exact-search (no label of the search is faster), recurrence (the bound is
-	// the least time of all nested plans, by dynamic programming over intervals of layers), stopped, or none.
+	// the least time of all nested plans, by dynamic programming over intervals of layers), stopped, nothing-added (the plan treats no
+	// layer; where checkpointing changes the graph, with adapters, it runs on a graph with the same ops or fewer), or none.
 	How    string `yaml:"how" json:"how"`
 	Labels int64  `yaml:"labels,omitempty" json:"labels,omitempty"` // kept by the solver's search
 }
@@ -112,6 +113,9 @@ type CertifiedMenu struct {
 	Base  unit.Bytes    `yaml:"base_bytes" json:"base_bytes"`
 	Floor unit.Bytes    `yaml:"floor_bytes" json:"floor_bytes"`
 	Head  CertifiedHead `yaml:"head" json:"head"`
+	// Slack is the most by which forward rows count too much: what they count of tensors whose end in forward depends on
+	// other layers' options. Bounds and searches take it off.
+	Slack unit.Bytes `yaml:"forward_slack_bytes,omitempty" json:"forward_slack_bytes,omitempty"`
 	// Gradients are what a layer's backward leaves: parameter gradients, which stay, and what the other gradients that are alive
 	// grow by, such as that of an encoder's output, less what they shrink by.
 	Gradients []LayerBytes      `yaml:"gradients" json:"gradients"`
@@ -337,11 +341,11 @@ func (r *reader) certificate(where string, n *yaml.Node) *Certificate {
 			}),
 		}),
 		"closed": nested(fieldReaders{
-			"how":    r.wordInto(&c.Closed.How, "dual-tight", "exact-search", "recurrence", "stopped", "none"),
+			"how":    r.wordInto(&c.Closed.How, "dual-tight", "exact-search", "recurrence", "nothing-added", "stopped", "none"),
 			"labels": r.intInto(&c.Closed.Labels),
 		}, "labels"),
 		"menu": nested(fieldReaders{
-			"base_bytes": r.bytesInto(&m.Base), "floor_bytes": r.bytesInto(&m.Floor),
+			"base_bytes": r.bytesInto(&m.Base), "floor_bytes": r.bytesInto(&m.Floor), "forward_slack_bytes": r.bytesInto(&m.Slack),
 			"head": nested(fieldReaders{
 				"forward_bytes": r.bytesInto(&m.Head.Forward), "backward_bytes": r.bytesInto(&m.Head.Backward),
 				"gradient_bytes": r.bytesInto(&m.Head.Gradient),
@@ -365,7 +369,7 @@ func (r *reader) certificate(where string, n *yaml.Node) *Certificate {
 					}),
 				}
 			}),
-		}, "shared"),
+		}, "shared", "forward_slack_bytes"),
 		"chain": nested(r.chain(chain)),
 	}, "dual", "menu", "chain")
 	if hasKey(n, "dual") && hasKey(n, "menu") {

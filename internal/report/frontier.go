@@ -86,7 +86,7 @@ func (s *Study) Frontier(ctx context.Context, req FrontierRequest) (*Frontier, e
 	}
 	for _, a := range t.Named {
 		x := a.Timeline.Times
-		n := NamedStrategy{Strategy: a.Name, FrontierPoint: f.point(unit.Bytes(a.Timeline.Peak.Bytes), x.Recompute+x.Transfer, s.Tokens())}
+		n := NamedStrategy{Strategy: a.Name, FrontierPoint: f.point(unit.Bytes(a.Timeline.Peak.Bytes), x.Step()-t.BaseTime, s.Tokens())}
 		f.hold(&n)
 		f.Named = append(f.Named, n)
 	}

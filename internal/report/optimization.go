@@ -150,6 +150,9 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 // fastest searches the plans of every kind on the graph that they run on, and leaves the winner's request in r.
 func (s *Study) fastest(ctx context.Context, r *strategy.Request) (program *memory.Program, best *strategy.Result, err error) {
 	kinds := s.kinds()
+	if len(kinds) > 1 {
+		kinds = kinds[1:]
+	}
 	if r.Class == "nested" {
 		kinds = kinds[len(kinds)-1:]
 	}
@@ -176,7 +179,7 @@ func (s *Study) fastest(ctx context.Context, r *strategy.Request) (program *memo
 		case best == nil || res.Timeline.Times.Step() < best.Timeline.Times.Step():
 			program, best, won = p, res, q
 		}
-		if best != nil && q.Kind == "none" {
+		if best != nil && best.Untreated {
 			break // nothing is faster than recomputing nothing
 		}
 	}

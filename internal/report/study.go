@@ -118,7 +118,7 @@ func (s *Study) Price(c Choice) (*Price, error) {
 }
 
 // kinds are the kinds of plan (plan.Plan.Kind) whose graphs differ: none and full, and selective between them if it is not as
-// full.
+// full. strategy.Optimize itself knows the graph of none.
 func (s *Study) kinds() []string {
 	switch {
 	case !s.Spec.DependsOnCheckpoint():

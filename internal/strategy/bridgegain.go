@@ -18,7 +18,7 @@ const (
 // this is what that restriction loses. known is false for a plan that is not nested, and where the chain is too long for
 // the search.
 func (r *Result) BridgeGain(ctx context.Context) (gain int64, known bool, err error) {
-	if r.Class != "nested" || r.Nested == nil || r.nested == nil {
+	if r.Class != "nested" || r.Nested == nil || r.nested == nil || r.Nested.Nodes == nil {
 		return 0, false, nil
 	}
 	return bridgeGain(ctx, r.nested.chain, r.Nested)

@@ -21,6 +21,9 @@ var ErrNotCertified = errors.New("the plan is not the result of a search for the
 // Recurrence is how the bound of a nested plan is proved: no plan of its chain is faster by SolveNested's recurrence.
 const Recurrence = "recurrence"
 
+// NothingAdded is how it is proved that no plan is faster than one that treats no layer: it adds no time.
+const NothingAdded = "nothing-added"
+
 // shownOwners is how many owners of the peak a certificate lists.
 const shownOwners = 6
 
@@ -37,8 +40,15 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 		Time:   plan.CertifiedTime{Step: res.Timeline.Times.Step(), Extra: extraTime(res.Timeline)},
 		Closed: plan.CertifiedSearch{How: "none"},
 	}
+	if res.Class == "nested" && res.Nested != nil && res.Nested.Nodes == nil {
+		return c, nil // a plan that the chain has no form for
+	}
 	if res.Class == "nested" && res.Nested != nil {
 		c.Status, c.Closed.How, c.Chain = string(res.Nested.Status), Recurrence, res.nested.certified(res.Nested)
+		return c, nil
+	}
+	if res.Untreated {
+		c.Status, c.Closed.How = string(Optimal), NothingAdded
 		return c, nil
 	}
 	if req.OffloadWindow > 0 || req.HostMemory > 0 {
@@ -57,12 +67,15 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 		names[m.Option.Name] = true
 	}
 	pr.prune(func(k int) bool { return names[pr.options[k].Name] })
+	if pr.entangled {
+		return c, nil // rows that say less than they claim
+	}
 	again := pr.problem(p.Graph)
 	again.Budget = prob.Budget
 	if !reflect.DeepEqual(again, prob) {
 		return nil, ErrNotCertified
 	}
-	menu, bound := pr.certifiedMenu(prob), bestBound(prob, sol)
+	menu, bound := pr.certifiedMenu(prob), bestBound(prob.lowered(pr.slack()), sol)
 	bound.Gap = sol.Time - bound.Bound
 	c.Status, c.Time.Extra, c.Menu, c.Bound = string(sol.Status), sol.Time, &menu, &bound
 	c.Closed = plan.CertifiedSearch{How: sol.Closed, Labels: sol.Stats.Labels}
@@ -77,7 +90,7 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 
 // extraTime is what recomputation and transfers add to a micro-batch, in nanoseconds.
 func extraTime(tl *memory.Timeline) int64 {
-	return (tl.Times.Recompute + tl.Times.Transfer) / int64(max(1, tl.Graph().Spec.Train.GradAccum))
+	return tl.Times.Extra() / int64(max(1, tl.Graph().Spec.Train.GradAccum))
 }
 
 func certifiedCard(s *gpu.Sheet) plan.CertifiedCard {
@@ -98,7 +111,7 @@ func certifiedPeak(tl *memory.Timeline) plan.CertifiedPeak {
 
 // certifiedMenu writes the rows of a problem, layers with equal numbers together.
 func (pr *pricing) certifiedMenu(p *Problem) plan.CertifiedMenu {
-	m := plan.CertifiedMenu{Base: unit.Bytes(p.Base), Floor: unit.Bytes(p.Floor), Head: plan.CertifiedHead{Gradient: unit.Bytes(p.HeadGrad)}}
+	m := plan.CertifiedMenu{Slack: unit.Bytes(pr.slack()), Base: unit.Bytes(p.Base), Floor: unit.Bytes(p.Floor), Head: plan.CertifiedHead{Gradient: unit.Bytes(p.HeadGrad)}}
 	if len(p.Head) > 0 {
 		m.Head.Forward, m.Head.Backward = unit.Bytes(p.Head[0].Forward), unit.Bytes(p.Head[0].Backward)
 	}

@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"ckptplan/internal/memory"
@@ -56,6 +57,10 @@ func optimizeWindowed(ctx context.Context, p *memory.Program, req Request) (*Res
 	with, err := optimize(ctx, p, req)
 	switch {
 	case err != nil:
+		var a, b *NoPlanError
+		if errors.As(err, &a) && errors.As(errWithout, &b) && a.Smallest < b.Smallest {
+			return nil, err
+		}
 		return without, errWithout
 	case errWithout != nil || with.Timeline.Times.Step() < without.Timeline.Times.Step():
 		if with.Solution != nil {
@@ -91,7 +96,7 @@ func (pr *pricing) solveWithin(ctx context.Context, p *Problem, limit int64) (*S
 			q.Blocks[i] = p.Blocks[i]
 			q.Blocks[i].Choices = append([]Choice(nil), p.Blocks[i].Choices...)
 			for k := range q.Blocks[i].Choices {
-				q.Blocks[i].Choices[k].Time += pr.at(k, i).Host >> 20 * perMiB
+				q.Blocks[i].Choices[k].Time += (pr.at(k, i).Host + 1<<20 - 1) >> 20 * perMiB
 			}
 		}
 		s, err := pr.solve(ctx, &q)
@@ -114,7 +119,14 @@ func (pr *pricing) solveWithin(ctx context.Context, p *Problem, limit int64) (*S
 		lo = hi
 	}
 	if best == nil {
-		return pr.withoutHost(ctx, p)
+		if best, err = pr.leastHost(ctx, p, limit); err != nil {
+			return nil, err
+		}
+		if best == nil {
+			return nil, &InfeasibleError{Budget: p.Budget}
+		}
+		best.Bound, best.Status, best.Closed = bound, Feasible, "host memory priced"
+		return best, nil
 	}
 	for hi-lo > 1 {
 		mid := lo + (hi-lo)/2
@@ -138,27 +150,12 @@ func (pr *pricing) solveWithin(ctx context.Context, p *Problem, limit int64) (*S
 	return best, nil
 }
 
-// withoutHost solves the problem over the options that put nothing into host memory.
-func (pr *pricing) withoutHost(ctx context.Context, p *Problem) (*Solution, error) {
-	q := *p
-	q.Blocks = make([]Block, len(p.Blocks))
-	kept := make([][]int, len(p.Blocks))
-	for i := range p.Blocks {
-		q.Blocks[i] = p.Blocks[i]
-		q.Blocks[i].Choices = nil
-		for k, c := range p.Blocks[i].Choices {
-			if pr.at(k, i).Host == 0 {
-				q.Blocks[i].Choices = append(q.Blocks[i].Choices, c)
-				kept[i] = append(kept[i], k)
-			}
-		}
-	}
-	s, err := SolveFlat(ctx, &q)
-	if err != nil {
+// leastHost is the plan within the budget that puts the fewest bytes into host memory, nil if they are above the limit.
+func (pr *pricing) leastHost(ctx context.Context, p *Problem, limit int64) (*Solution, error) {
+	s, err := pr.solve(ctx, pr.hosted(p, nil))
+	if err != nil || pr.host(s.Choice) > limit {
 		return nil, err
 	}
-	for i, k := range s.Choice {
-		s.Choice[i] = kept[i][k]
-	}
+	_, s.Time = p.Evaluate(&Solution{Choice: s.Choice, Head: s.Head})
 	return s, nil
 }

@@ -12,13 +12,15 @@ import (
 // pricing is what the options of a menu cost at every layer, as differences of whole-graph simulations in which all
 // layers take the same option. Equal layers are priced on a short chain of them.
 type pricing struct {
+	graphs
 	options []plan.Option
 	chain   *memory.Program         // the priced chain: the model, or a few of its equal layers
 	sheet   *gpu.Sheet              // what times are for
 	same    []int                   // by layer: the layer of the priced chain that stands for it
 	blocks  [][]memory.BlockProfile // by option, by block of the priced chain
 	shared  []shared
-	always  int64 // bytes from before the layers that every option keeps
+	always  int64    // bytes from before the layers that every option keeps
+	late    []shared // what the forward pass lets go of in a layer or in the head unless it is kept
 	// freedByHead is what the head lets go of in forward if every layer is kept, and some option would keep.
 	freedByHead int64
 	// keep is the whole graph with every layer kept: what the rows of embedding and head are read from.
@@ -26,12 +28,20 @@ type pricing struct {
 	ref  []memory.BlockProfile
 	// held is what all layers keep together if they keep everything.
 	held int64
+	// entangled: layers hold their own output, so that prices are those of plans that treat all layers alike.
+	entangled bool
+	// capped: what options put into host memory is a price, too.
+	capped bool
 }
 
 // price simulates the graph once with all layers kept, and a short chain once an option.
 // Options beyond those of Options, such as offloading ones, come as more; allows (nil: all) picks the menu from them.
 func price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Option) bool, more ...plan.Option) (*pricing, error) {
 	q, same, err := short(p)
+	if err != nil {
+		return nil, err
+	}
+	gs, err := graphsOf(p)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +53,7 @@ func price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Option) bool, 
 	if allows != nil {
 		options = slices.DeleteFunc(options, func(o plan.Option) bool { return !allows(&o) })
 	}
-	pr := &pricing{chain: q, sheet: sheet, same: same}
+	pr := &pricing{graphs: gs, chain: q, sheet: sheet, same: same}
 	for i := range options {
 		o := options[i]
 		if windowed(o) { // priced as if synchronous: what is under way is staging
@@ -64,7 +74,7 @@ func price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Option) bool, 
 		return nil, err
 	}
 	var freed [][]int64
-	if pr.shared, pr.always, freed, err = sharedBy(q, pr.options); err != nil {
+	if pr.shared, pr.late, pr.always, freed, err = sharedBy(q, pr.options); err != nil {
 		return nil, err
 	}
 	pr.freedByHead = freed[q.Graph.Layers][0]
@@ -72,6 +82,9 @@ func price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Option) bool, 
 		for k, n := range freed[l] { // counted to the end of forward, whoever keeps it
 			pr.blocks[k][q.Graph.LayerBlock(l)].ForwardAfter += n
 		}
+	}
+	if pr.entangled, err = holdsOwnOutput(q); err != nil {
+		return nil, err
 	}
 	for i := range p.Graph.Layers {
 		pr.held += pr.keeps(0, i) // option 0 is keep
@@ -215,7 +228,8 @@ func (pr *pricing) prune(allowed func(k int) bool) {
 				}
 			}
 			x, y := pr.choice(a, l, 0, 0), pr.choice(b, l, 0, 0)
-			if x.Save > y.Save || x.Save+x.Linger > y.Save+y.Linger || x.Forward > y.Forward || x.Backward > y.Backward || x.Time > y.Time {
+			if x.Save > y.Save || x.Save+x.Linger > y.Save+y.Linger || x.Forward > y.Forward || x.Backward > y.Backward || x.Time > y.Time ||
+				pr.capped && pr.at(a, l).Host > pr.at(b, l).Host {
 				return false
 			}
 		}
@@ -234,17 +248,21 @@ func (pr *pricing) prune(allowed func(k int) bool) {
 	}
 	out := *pr
 	out.options, out.blocks = nil, nil
-	for u := range pr.shared {
-		for l, h := range pr.shared[u].holds {
-			var kept []bool
-			for k := range h {
-				if !drop[k] {
-					kept = append(kept, h[k])
+	left := func(from []shared) (to []shared) {
+		for _, s := range from {
+			holds := make([][]bool, len(s.holds))
+			for l, h := range s.holds {
+				for k := range h {
+					if !drop[k] {
+						holds[l] = append(holds[l], h[k])
+					}
 				}
 			}
-			pr.shared[u].holds[l] = kept
+			to = append(to, shared{s.bytes, holds})
 		}
+		return to
 	}
+	out.shared, out.late = left(pr.shared), left(pr.late)
 	for k := range n {
 		if !drop[k] {
 			out.options = append(out.options, pr.options[k])

@@ -2,8 +2,8 @@ package strategy
 
 import (
 	"context"
+	"errors"
 
-	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/plan"
 )
@@ -12,7 +12,7 @@ import (
 // more than the simulator finds (a layer input a layer, held for nothing).
 const beliefSlack = 8
 
-// nestedPlan is a plan found on a chain's frontier, its simulation, and what the chain believed of it.
+// nestedPlan is a plan of a chain's class, its simulation, and what the chain believes of it.
 type nestedPlan struct {
 	plan     *plan.Plan
 	timeline *memory.Timeline
@@ -20,32 +20,99 @@ type nestedPlan struct {
 	model    *nestedModel
 }
 
-// nestedPlan is the fastest plan of the chain's frontier that the simulator finds within the budget; nil if there is none.
-func (pr *pricing) nestedPlan(ctx context.Context, p *memory.Program, sheet *gpu.Sheet, budget int64, maxForwards int) (*nestedPlan, error) {
+// result is the plan as one of a search.
+func (n *nestedPlan) result() *Result {
+	return &Result{Class: "nested", Plan: n.plan, Timeline: n.timeline, Nested: n.solution, nested: n.model}
+}
+
+// nestedPlan is the fastest plan that the simulator finds within the budget, of those of the chain's frontier and of those
+// that are known by name; nil if there is none.
+func (pr *pricing) nestedPlan(ctx context.Context, p *memory.Program, budget int64, maxForwards int) (*nestedPlan, error) {
 	m, err := pr.nestedModel(p)
 	if err != nil {
 		return nil, err
 	}
 	m.chain.MaxForwards = maxForwards
-	m.chain.Budget = budget + budget/beliefSlack
-	front, err := NestedFrontier(ctx, m.chain)
-	if err != nil {
-		return nil, err
-	}
-	best, err := m.search(p, sheet, front, budget)
-	if best != nil {
-		best.solution.bound(front, budget)
-	}
-	return best, err
+	return m.within(ctx, pr, p, budget)
 }
 
-// leanestNested is the fastest of the nested plans with the lowest peak by the chain's prices.
+func (m *nestedModel) within(ctx context.Context, pr *pricing, p *memory.Program, budget int64) (*nestedPlan, error) {
+	if budget < max(1, m.chain.Floor) {
+		return nil, nil
+	}
+	m.chain.Budget = budget + budget/beliefSlack
+	front, err := NestedFrontier(ctx, m.chain)
+	var inf *InfeasibleError
+	var best *nestedPlan
+	switch {
+	case err == nil:
+		if best, err = m.search(pr, front, budget); err != nil {
+			return nil, err
+		}
+	case !errors.As(err, &inf):
+		return nil, err
+	}
+	var known []*NestedSolution
+	for _, nodes := range m.family(m.chain.MaxForwards) {
+		known = append(known, m.known(nodes))
+	}
+	if m.chain.MaxForwards != 1 {
+		s, err := m.flatOf(ctx, pr, p, budget)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			known = append(known, s)
+		}
+	}
+	if best, err = m.faster(pr, known, best, budget); err != nil {
+		return nil, err
+	}
+	if best == nil {
+		return m.named(pr, budget)
+	}
+	limit := max(budget, best.solution.Peak)
+	if front == nil || limit > m.chain.Budget {
+		c := *m.chain
+		c.Budget = limit
+		if front, err = NestedFrontier(ctx, &c); err != nil {
+			return nil, err
+		}
+	}
+	best.solution.bound(front, limit)
+	return best, nil
+}
+
+// leanestNested is the nested plan with the lowest peak that searches find: the chain's leanest, those known by name,
+// and what a search under a budget just below the last one still finds.
 func (pr *pricing) leanestNested(ctx context.Context, p *memory.Program, req Request) (*nestedPlan, error) {
 	m, err := pr.nestedModel(p)
 	if err != nil {
 		return nil, err
 	}
 	m.chain.MaxForwards = req.MaxForwards
+	var best *nestedPlan
+	look := func(s *NestedSolution) error {
+		found, err := m.judged(pr, s)
+		if err == nil && (best == nil || found.below(best)) {
+			best = found
+		}
+		return err
+	}
+	if req.MaxForwards != 1 {
+		s, err := m.flatOf(ctx, pr, p, 0)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			if err := look(s); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if best != nil && best.timeline.Peak.Bytes <= m.chain.Floor {
+		return best, nil
+	}
 	if m.chain.Budget, err = MinNestedMemory(ctx, m.chain); err != nil {
 		return nil, err
 	}
@@ -53,15 +120,44 @@ func (pr *pricing) leanestNested(ctx context.Context, p *memory.Program, req Req
 	if err != nil {
 		return nil, err
 	}
-	pl := m.plan(sol.Nodes)
-	tl, err := memory.Judge(p, pl, req.Sheet)
-	return &nestedPlan{pl, tl, sol, m}, err
+	known := []*NestedSolution{}
+	for _, nodes := range m.family(req.MaxForwards) {
+		known = append(known, m.known(nodes))
+	}
+	for _, s := range append(lowest(known), sol) {
+		if err := look(s); err != nil {
+			return nil, err
+		}
+	}
+	for range maxLower {
+		if best.timeline.Peak.Bytes <= m.chain.Floor {
+			break
+		}
+		lower, err := m.within(ctx, pr, p, best.timeline.Peak.Bytes-1)
+		if err != nil {
+			return nil, err
+		}
+		if lower == nil {
+			break
+		}
+		best = lower
+	}
+	return best, nil
 }
+
+// below is true if a plan has a lower peak, or the same in less time.
+func (n *nestedPlan) below(o *nestedPlan) bool {
+	a, b := n.timeline, o.timeline
+	return a.Peak.Bytes < b.Peak.Bytes || a.Peak.Bytes == b.Peak.Bytes && a.Times.Step() < b.Times.Step()
+}
+
+// maxLower bounds the searches for a peak that is lower still. Each lowers it; as a rule the first finds nothing.
+const maxLower = 64
 
 // bound gives the solution the limit that its time is best under: the budget, or its own believed peak where that is
 // more, and the least time of the frontier under that limit.
-func (s *NestedSolution) bound(front *NestedTradeOff, budget int64) {
-	s.Limit = max(budget, s.Peak)
+func (s *NestedSolution) bound(front *NestedTradeOff, limit int64) {
+	s.Limit = limit
 	for _, p := range front.Points {
 		if p.Peak <= s.Limit {
 			s.Bound = p.Time
@@ -73,13 +169,7 @@ func (s *NestedSolution) bound(front *NestedTradeOff, budget int64) {
 }
 
 // search simulates plans of the frontier.
-func (m *nestedModel) search(p *memory.Program, sheet *gpu.Sheet, front *NestedTradeOff, budget int64) (*nestedPlan, error) {
-	judge := func(i int) (*nestedPlan, error) {
-		sol := front.Solution(i)
-		pl := m.plan(sol.Nodes)
-		tl, err := memory.Judge(p, pl, sheet)
-		return &nestedPlan{pl, tl, sol, m}, err
-	}
+func (m *nestedModel) search(pr *pricing, front *NestedTradeOff, budget int64) (*nestedPlan, error) {
 	// believed peaks are upper bounds that rise along the frontier: the first that fits for sure, and the faster ones
 	// after it until the simulator refuses several in a row
 	at := 0
@@ -89,7 +179,7 @@ func (m *nestedModel) search(p *memory.Program, sheet *gpu.Sheet, front *NestedT
 	const patience = 8
 	var best *nestedPlan
 	for i, refused := at, 0; i < len(front.Points) && refused < patience; i++ {
-		found, err := judge(i)
+		found, err := m.judged(pr, front.Solution(i))
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +194,7 @@ func (m *nestedModel) search(p *memory.Program, sheet *gpu.Sheet, front *NestedT
 	}
 	// the chain may also believe too little: then the fastest point below that the simulator passes
 	for i := at - 1; i >= 0 && best == nil; i-- {
-		found, err := judge(i)
+		found, err := m.judged(pr, front.Solution(i))
 		if err != nil {
 			return nil, err
 		}

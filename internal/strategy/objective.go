@@ -33,12 +33,35 @@ func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int6
 		return nil, err
 	}
 	t := &TradeOff{Frontier: f, BaseTime: pr.keep.Times.Step(), prices: pr}
+	if pr.differ() {
+		none, err := pr.judge(keepAll(), req.Sheet)
+		if err != nil {
+			return nil, err
+		}
+		t.withUntreated(none)
+	}
 	for _, name := range Baselines {
-		if a, err := baseline(p, name, req.Sheet, req.Budget); err == nil {
+		if a, err := baseline(pr.graphs, name, req.Sheet, req.Budget); err == nil {
 			t.Named = append(t.Named, a)
 		}
 	}
 	return t, nil
+}
+
+// withUntreated puts the plan that treats no layer, on a graph of its own, in the place of the same plan on the graph of
+// the others. It is the fastest of all.
+func (t *TradeOff) withUntreated(none *memory.Timeline) {
+	micro := int64(max(1, none.Graph().Spec.Train.GradAccum))
+	more := (t.BaseTime - none.Times.Step()) / micro
+	t.BaseTime = none.Times.Step()
+	var points []FrontierPoint
+	for _, p := range t.Points {
+		if p.Time > 0 && p.Peak < none.Peak.Bytes {
+			p.Time += more
+			points = append(points, p)
+		}
+	}
+	t.Points = append(points, FrontierPoint{Peak: none.Peak.Bytes})
 }
 
 // sharedBytes is all that layers may keep together: a frontier charges it to every plan.
@@ -75,30 +98,20 @@ func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64)
 	if err != nil {
 		return nil, err
 	}
+	pr.capped = req.HostMemory > 0
 	pr.prune(nil)
 	prob := pr.problem(p.Graph)
 	prob.Budget = largest
-	var sol *Solution
 	if limit < 0 {
-		sol, err = pr.leanest(ctx, prob)
-	} else {
-		sol, err = pr.leanestWithin(ctx, prob, int64(limit*float64(pr.keep.Times.Step())))
+		return pr.leanest(ctx, p, prob, req, nil)
 	}
+	sol, err := pr.leastWithin(ctx, prob, int64(limit*float64(pr.keep.Times.Step())))
 	if err != nil {
 		return nil, err
 	}
 	res := &Result{Class: "flat", Leanest: true, Solution: sol, Problem: prob, Plan: planOf(pr.options, sol.Choice)}
-	if res.Timeline, err = memory.Judge(p, res.Plan, req.Sheet); err != nil {
+	if res.Timeline, err = pr.judge(res.Plan, req.Sheet); err != nil {
 		return nil, err
-	}
-	if limit < 0 && req.Class != "flat" {
-		n, err := pr.leanestNested(ctx, p, req)
-		if err != nil {
-			return nil, err
-		}
-		if req.Class == "nested" || n.timeline.Peak.Bytes < res.Timeline.Peak.Bytes {
-			res.Class, res.Plan, res.Timeline, res.Nested, res.nested = "nested", n.plan, n.timeline, n.solution, n.model
-		}
 	}
 	res.Plan.Strategy = "leanest"
 	return res, nil

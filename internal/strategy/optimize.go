@@ -19,7 +19,7 @@ type Request struct {
 	Reserve unit.Bytes
 	// Sheet is the card that times are for.
 	Sheet *gpu.Sheet
-	// Kind narrows the choice to plans that run on the program's graph (plan.Plan.Kind): none, selective (no region is a whole
+	// Kind narrows the choice to plans that run on the program's graph (plan.Plan.Kind): selective (no region is a whole
 	// layer), or empty: all.
 	Kind string
 	// Class is the class of plans: flat (every layer takes one option, nothing is recomputed twice), nested (segments
@@ -57,13 +57,17 @@ type Result struct {
 	Timeline *memory.Timeline
 	// Class that the plan is the fastest of, with Leanest the leanest: flat or nested. Solution and Problem are of the
 	// flat problem; Solution is nil if that has no plan. Nested is set for a nested plan.
-	Class    string
-	Leanest  bool // the plan has the lowest peak of its class, and is not the fastest
-	Solution *Solution
-	Problem  *Problem
-	Nested   *NestedSolution
-	Menu     []MenuEntry
-	nested   *nestedModel // whose chain Nested answers
+	Class   string
+	Leanest bool // the plan has the lowest peak of its class, and is not the fastest
+	// Untreated: the plan treats no layer, on a graph of its own (see graphs), so that none is faster.
+	Untreated bool
+	Solution  *Solution
+	Problem   *Problem
+	Nested    *NestedSolution
+	Menu      []MenuEntry
+	nested    *nestedModel // whose chain Nested answers
+	// leanestNested is the nested plan with the lowest peak, where that was looked for.
+	leanestNested *nestedPlan
 	// TensorBudget is what the budget leaves for tensors.
 	TensorBudget unit.Bytes
 	ReserveItems []gpu.ReserveItem
@@ -118,6 +122,7 @@ func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 	if err != nil {
 		return nil, err
 	}
+	pr.capped = req.HostMemory > 0
 	pr.prune(nil)
 	prob := pr.problem(g)
 	prob.Budget = int64(tensor)
@@ -129,13 +134,23 @@ func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		res.Menu = append(res.Menu, MenuEntry{Option: pr.options[k], Save: unit.Bytes(c.Save), Backward: unit.Bytes(c.Backward), Time: c.Time})
 	}
 	for _, name := range Baselines {
-		a, err := baseline(p, name, req.Sheet, tensor)
+		a, err := baseline(pr.graphs, name, req.Sheet, tensor)
 		if err != nil {
 			continue // a part or a K that this model does not have
 		}
 		res.Named = append(res.Named, a)
 	}
-	flat, tl, err := pr.judged(ctx, p, prob, req)
+	if pr.differ() {
+		none, err := pr.untreated()
+		if err != nil {
+			return nil, err
+		}
+		if unit.Bytes(none.Timeline.Peak.Bytes) <= tensor { // the fastest plan of all: see graphs
+			res.Class, res.Plan, res.Timeline, res.Solution, res.Untreated = none.Class, none.Plan, none.Timeline, none.Solution, true
+			return res, nil
+		}
+	}
+	flat, tl, err := pr.judged(ctx, prob, req)
 	var inf *InfeasibleError
 	if err != nil && !errors.As(err, &inf) {
 		return nil, err
@@ -152,7 +167,7 @@ func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		}
 	}
 	if res.Plan == nil {
-		return nil, noPlan(ctx, p, pr, prob, req, res, inf)
+		return nil, noPlan(ctx, p, pr, prob, req, res)
 	}
 	return res, nil
 }
@@ -171,42 +186,23 @@ func (r *Request) tensors() unit.Bytes {
 	return r.Budget - r.Reserve
 }
 
-// judged solves the flat problem and simulates its answer. The simulator has the last word: if it finds a plan above
-// the budget, the problem is solved again for as much less, and what is then found is only feasible.
-func (pr *pricing) judged(ctx context.Context, p *memory.Program, prob *Problem, req Request) (*Solution, *memory.Timeline, error) {
-	q := *prob
-	for {
-		sol, err := pr.solveWithin(ctx, &q, int64(req.HostMemory))
-		if err != nil {
-			return nil, nil, err
-		}
-		tl, err := memory.Judge(p, planOf(pr.options, sol.Choice), req.Sheet)
-		if err != nil {
-			return nil, nil, err
-		}
-		over := tl.Peak.Bytes - prob.Budget
-		if over <= 0 {
-			if q.Budget < prob.Budget {
-				sol.Status, sol.Closed = Feasible, "stopped"
-			}
-			return sol, tl, nil
-		}
-		q.Budget -= over
-	}
-}
-
 // nestedGain is the least share of the step's time for which auto takes a nested plan.
 const nestedGain = 0.005
 
 // extra is the recompute and transfer time over the time of a step without them.
 func extra(t *memory.Timeline) float64 {
-	x := t.Times.Recompute + t.Times.Transfer
+	x := t.Times.Extra()
 	return float64(x) / float64(max(1, t.Times.Step()-x))
 }
 
 // improve puts a nested plan in the result if it is faster by nestedGain than what is there.
 func (pr *pricing) improve(ctx context.Context, p *memory.Program, req Request, res *Result) error {
-	found, err := pr.nestedPlan(ctx, p, req.Sheet, int64(res.TensorBudget), req.MaxForwards)
+	found, err := pr.nestedPlan(ctx, p, int64(res.TensorBudget), req.MaxForwards)
+	if err == nil && found == nil && res.Plan == nil && int64(res.TensorBudget) >= pr.floor(p.Graph) {
+		if found, err = pr.leanestNested(ctx, p, req); err == nil && found.timeline.Peak.Bytes > int64(res.TensorBudget) {
+			res.leanestNested, found = found, nil
+		}
+	}
 	if err != nil || found == nil {
 		return err
 	}
@@ -217,17 +213,20 @@ func (pr *pricing) improve(ctx context.Context, p *memory.Program, req Request, 
 	return nil
 }
 
-func baseline(p *memory.Program, name string, sheet *gpu.Sheet, tensor unit.Bytes) (Alternative, error) {
-	pl, err := plan.Named(name, p.Graph.Layers)
+func baseline(g graphs, name string, sheet *gpu.Sheet, tensor unit.Bytes) (Alternative, error) {
+	pl, err := plan.Named(name, g.treated.Graph.Layers)
 	if err != nil {
 		return Alternative{}, err
 	}
-	tl, err := memory.Judge(p, pl, sheet)
+	tl, err := g.judge(pl, sheet)
 	if err != nil {
 		return Alternative{}, err
 	}
 	return Alternative{Name: name, Timeline: tl, Fits: unit.Bytes(tl.Peak.Bytes) <= tensor}, nil
 }
+
+// keepAll is the plan that treats no layer.
+func keepAll() *plan.Plan { return &plan.Plan{Strategy: "optimal"} }
 
 // planOf writes choices as runs of layers with the same option; layers that keep everything are left out.
 func planOf(options []plan.Option, choice []int) *plan.Plan {
@@ -246,24 +245,14 @@ func planOf(options []plan.Option, choice []int) *plan.Plan {
 }
 
 // noPlan says what the smallest budget of the class would be, and simulates the plan that reaches it.
-func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *Problem, req Request, res *Result, inf *InfeasibleError) error {
+func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *Problem, req Request, res *Result) error {
 	e := &NoPlanError{Budget: req.Budget, Named: res.Named}
-	if sol, err := pr.leanest(ctx, prob); err == nil && req.Class != "nested" {
-		e.LeanestPlan = planOf(pr.options, sol.Choice)
-		e.Leanest, _ = memory.Judge(p, e.LeanestPlan, req.Sheet)
-		e.Class = "flat"
+	least, err := pr.leanest(ctx, p, prob, req, res.leanestNested)
+	if err != nil {
+		return err
 	}
-	if req.Class != "flat" {
-		n, err := pr.leanestNested(ctx, p, req)
-		if err == nil && (e.Leanest == nil || n.timeline.Peak.Bytes < e.Leanest.Peak.Bytes) {
-			e.LeanestPlan, e.Leanest, e.Class = n.plan, n.timeline, "nested"
-		}
-	}
-	need := unit.Bytes(inf.Needed)
-	if e.Leanest != nil {
-		e.LeanestPlan.Strategy = "leanest"
-		need = unit.Bytes(e.Leanest.Peak.Bytes)
-	}
+	e.LeanestPlan, e.Leanest, e.Class = least.Plan, least.Timeline, least.Class
+	need := unit.Bytes(least.Timeline.Peak.Bytes)
 	if req.Reserve >= 0 {
 		e.Smallest = need + req.Reserve
 	} else {

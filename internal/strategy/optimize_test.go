@@ -38,6 +38,8 @@ func TestBelievedIsSimulated(t *testing.T) {
 		name, preset string
 		change       func(*model.Spec)
 	}{
+		{"host, eager", "starcoder2-3b", func(s *model.Spec) { s.L, s.S, s.Attention = 3, 512, "eager" }},
+		{"host, lora", "gemma-2-2b", func(s *model.Spec) { s.L, s.S, s.Train.LoRA, s.Checkpoint = 3, 333, lora, "full" }},
 		{"gpt2 eager", "gpt2", func(s *model.Spec) { s.Attention = "eager"; s.S = 512 }},
 		{"gpt2 amp", "gpt2", func(s *model.Spec) { s.Precision = model.AmpBF; s.B = 4 }},
 		{"gpt-1.3b", "gpt-1.3b", nil},
@@ -61,7 +63,7 @@ func TestBelievedIsSimulated(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pr, err := price(p, sheet, nil)
+			pr, err := price(p, sheet, nil, OffloadOptions(0)...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +119,7 @@ func TestLeanest(t *testing.T) {
 			t.Errorf("%s: %d, flat %d", preset, peak["auto"], peak["flat"])
 		}
 		for _, name := range append(Baselines, "segments-2", "segments-4", "nested-2") {
-			a, err := baseline(p, name, sheet, 0)
+			a, err := baseline(graphs{p, p}, name, sheet, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

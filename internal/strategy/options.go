@@ -1,6 +1,7 @@
 package strategy
 
 import (
+	"slices"
 	"strings"
 
 	"ckptplan/internal/model"
@@ -69,7 +70,7 @@ func cacheOptions(g *model.Graph, layer int) []plan.Option {
 	var heavy []string
 	for i, name := range g.Labels(span.First, span.End) {
 		op := &g.Ops[int(span.First)+i]
-		if w := op.Row().Work; w == model.MatMul || w == model.Attention {
+		if w := op.Row().Work; (w == model.MatMul || w == model.Attention) && !handedOn(g, span, op) {
 			heavy = append(heavy, name)
 		}
 	}
@@ -90,6 +91,25 @@ func cacheOptions(g *model.Graph, layer int) []plan.Option {
 		})
 	}
 	return out
+}
+
+// handedOn is true if no other op of a layer reads what an op of it makes, views apart: it is the layer's output, which
+// no recompute of the layer needs and the next layer holds if it needs it.
+func handedOn(g *model.Graph, layer model.Span, op *model.Op) bool {
+	on := func(st model.StorageID) func(model.TensorID) bool {
+		return func(t model.TensorID) bool { return g.Tensors[t].Storage == st }
+	}
+	for _, t := range g.Outputs(op) {
+		st := g.Tensors[t].Storage
+		for i := layer.First; i < layer.End; i++ {
+			o := &g.Ops[i]
+			view := slices.ContainsFunc(g.Outputs(o), on(st))
+			if o != op && !view && slices.ContainsFunc(g.Inputs(o), on(st)) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // OffloadOptions move what a layer keeps to pinned host memory: every saved tensor, with nothing recomputed, or the

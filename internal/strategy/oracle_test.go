@@ -205,3 +205,14 @@ func paretoOf(all []outcome) [][2]int64 {
 		front = append(front, [2]int64{next, fastest[next]})
 	}
 }
+
+// next counts choice up to n in every place; false after the last.
+func next(choice []int, n int) bool {
+	for u := range choice {
+		if choice[u]++; choice[u] <= n {
+			return true
+		}
+		choice[u] = 0
+	}
+	return false
+}

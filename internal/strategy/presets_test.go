@@ -89,7 +89,7 @@ func leastFlat(t *testing.T, p *memory.Program, sheet *gpu.Sheet) (*pricing, *So
 		t.Fatal(err)
 	}
 	pr.prune(nil)
-	low, err := pr.leanest(context.Background(), pr.problem(p.Graph))
+	low, err := pr.leastFlat(context.Background(), pr.problem(p.Graph), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

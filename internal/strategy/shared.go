@@ -22,8 +22,8 @@ type shared struct {
 // can keep is its own input, what the caller holds until backward is done is nobody's, and what the first of them keeps under
 // every option goes with that layer (an encoder's output, in the first layer of the decoder). freed, by layer and option, is
 // what the forward pass lets go of after that layer if all layers take that option, since none keeps it: with another choice
-// an earlier layer may keep it.
-func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always int64, freed [][]int64, err error) {
+// an earlier layer may keep it. late is all that it lets go of in a layer but the first, or in the head, unless it is kept.
+func sharedBy(p *memory.Program, options []plan.Option) (out, late []shared, always int64, freed [][]int64, err error) {
 	g := p.Graph
 	first, _ := layerBlocks(g)
 	begin := g.Blocks[first].First
@@ -34,7 +34,7 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always in
 		o := options[k]
 		s, err := memory.Lower(p, &plan.Plan{Nodes: []plan.Node{{First: 0, Last: g.Layers - 1, Option: &o}}})
 		if err != nil {
-			return nil, 0, nil, err
+			return nil, nil, 0, nil, err
 		}
 		before := s.Keeps(0, begin) // kept by the embedding itself, longer than by any layer
 		for l := range g.Layers {
@@ -70,6 +70,9 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always in
 				freed[l][k] += sh.bytes
 			}
 		}
+		if droppedIn(g, st) > 0 {
+			late = append(late, *sh)
+		}
 		all, later := true, false
 		for l := range sh.holds {
 			all = all && !slices.Contains(sh.holds[l], false)
@@ -88,19 +91,45 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, always in
 			out = append(out, *sh)
 		}
 	}
-	return out, always, freed, nil
+	return out, late, always, freed, nil
 }
 
-// readBySeveral marks the storages that more than one layer makes or reads.
+// holdsOwnOutput is true if a layer that is kept holds what the next block reads of it: the result of a ReLU at the
+// layer's end. Then a tensor is held by two layers until the backward of the first, and what a layer keeps is not its own:
+// prices of the one depend on the other.
+func holdsOwnOutput(p *memory.Program) (bool, error) {
+	g := p.Graph
+	s, err := memory.Lower(p, keepAll())
+	if err != nil {
+		return false, err
+	}
+	for l := range min(g.Layers, 2) {
+		n := g.LayerBlock(l)
+		b, next := &g.Blocks[n], &g.Blocks[n+1]
+		for st := range s.Keeps(b.First, b.End) {
+			if born := g.Storages[st].Born; born < b.First || born >= b.End {
+				continue
+			}
+			for i := next.First; i < next.End; i++ {
+				if slices.ContainsFunc(g.Inputs(&g.Ops[i]), func(t model.TensorID) bool { return g.Tensors[t].Storage == st }) {
+					return true, nil
+				}
+			}
+		}
+	}
+	return false, nil
+}
+
+// readBySeveral marks the storages that more than one layer reads beside the one that makes it.
 func readBySeveral(g *model.Graph) []bool {
 	out := make([]bool, len(g.Storages))
 	by := make([]int, len(g.Storages)) // the last layer that did, + 1
 	for l := range g.Layers {
 		first, end := g.LayerOps(l)
 		for i := first; i < end; i++ {
-			for _, ts := range [][]model.TensorID{g.Inputs(&g.Ops[i]), g.Outputs(&g.Ops[i])} {
-				for _, t := range ts {
-					st := g.Tensors[t].Storage
+			for _, t := range g.Inputs(&g.Ops[i]) {
+				st := g.Tensors[t].Storage
+				if g.Storages[st].Born < first {
 					out[st] = out[st] || by[st] > 0 && by[st] != l+1
 					by[st] = l + 1
 				}

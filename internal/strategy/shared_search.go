@@ -15,8 +15,8 @@ func (pr *pricing) solve(ctx context.Context, p *Problem) (*Solution, error) {
 	if len(pr.shared) == 0 || err != nil {
 		return free, err
 	}
-	b := pr.branching(p)
-	b.relax = func(q *Problem) (*Solution, error) {
+	b := &branching{pr: pr, p: p}
+	b.relax = func(q *Problem, _ [][]int) (*Solution, error) {
 		if b.best == nil {
 			return SolveFlat(ctx, q)
 		}
@@ -40,7 +40,7 @@ func (pr *pricing) solve(ctx context.Context, p *Problem) (*Solution, error) {
 		}
 	}
 	if b.best == nil {
-		least, err := pr.leanest(ctx, p)
+		least, err := pr.leastOf(p, func(q *Problem, _ [][]int) (*Solution, error) { return MinMemory(ctx, q) })
 		if err != nil {
 			return nil, err
 		}
@@ -59,26 +59,18 @@ func (pr *pricing) solve(ctx context.Context, p *Problem) (*Solution, error) {
 	return &out, nil
 }
 
-// leanest is MinMemory with what is shared charged once.
-func (pr *pricing) leanest(ctx context.Context, p *Problem) (*Solution, error) {
-	return pr.leanestOf(p, func(q *Problem) (*Solution, error) { return MinMemory(ctx, q) })
-}
-
-// leanestWithin is MinMemoryWithin with what is shared charged once.
-func (pr *pricing) leanestWithin(ctx context.Context, p *Problem, cap int64) (*Solution, error) {
-	return pr.leanestOf(p, func(q *Problem) (*Solution, error) { return MinMemoryWithin(ctx, q, cap) })
-}
-
-func (pr *pricing) leanestOf(p *Problem, relax func(*Problem) (*Solution, error)) (*Solution, error) {
-	free, err := relax(p)
+// leastOf is the plan with the lowest peak, what is shared charged once, where relax finds it for a problem with some units
+// charged; kept are the options that the problem's blocks still have, nil for all.
+func (pr *pricing) leastOf(p *Problem, relax func(q *Problem, kept [][]int) (*Solution, error)) (*Solution, error) {
+	free, err := relax(p, nil)
 	if len(pr.shared) == 0 || err != nil {
 		return free, err
 	}
-	b := pr.branching(p)
-	b.relax = func(q *Problem) (*Solution, error) {
-		s, err := relax(q)
+	b := &branching{pr: pr, p: p}
+	b.relax = func(q *Problem, kept [][]int) (*Solution, error) {
+		s, err := relax(q, kept)
 		var slow *TooSlowError
-		if errors.As(err, &slow) || err == nil && b.best != nil && s.Peak >= b.best.Peak {
+		if errors.As(err, &slow) || err == nil && s.Peak >= b.best.Peak {
 			return nil, nil
 		}
 		return s, err
@@ -106,7 +98,7 @@ type branching struct {
 	pr *pricing
 	p  *Problem
 	// relax solves a problem with some units charged; nil: nothing better than best can come of it.
-	relax func(*Problem) (*Solution, error)
+	relax func(q *Problem, kept [][]int) (*Solution, error)
 	// settles looks at a relaxation's plan with its peak when all is charged, and takes it for best if it is better. It is
 	// true if no plan with these first keepers is better than that one.
 	settles func(s *Solution, peak int64) bool
@@ -118,8 +110,6 @@ type branching struct {
 // maxNodes bounds the problems that a branching solves.
 const maxNodes = 4000
 
-func (pr *pricing) branching(p *Problem) *branching { return &branching{pr: pr, p: p} }
-
 // walk solves the problem in which the first keepers of the first units are fixed, and if need be those with one more.
 func (b *branching) walk(first []int) error {
 	q, kept := b.pr.charge(b.p, first)
@@ -130,7 +120,7 @@ func (b *branching) walk(first []int) error {
 		b.stopped = true
 		return nil
 	}
-	s, err := b.relax(q)
+	s, err := b.relax(q, kept)
 	var inf *InfeasibleError
 	if errors.As(err, &inf) {
 		return nil
@@ -166,4 +156,13 @@ func (b *branching) start(ctx context.Context) {
 	if s, err := SolveFlat(ctx, &q); err == nil {
 		b.settles(s, b.pr.believe(b.p, s.Choice))
 	}
+}
+
+// closedBy is the solution, as good as a bound on the time of all plans proves it.
+func (s *Solution) closedBy(bound int64) *Solution {
+	s.Bound, s.Status, s.Closed = bound, Feasible, "stopped"
+	if s.Time == bound {
+		s.Status, s.Closed = Optimal, "exact-search"
+	}
+	return s
 }

@@ -105,6 +105,10 @@ func (r *Restricted) Price() float64 {
 // tried one by one in the simulator; layer lists and module maps are flat problems with a mask on the menu. The error
 // that none fits names the leanest plan of the target.
 func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target) (*Restricted, error) {
+	gs, err := graphsOf(p)
+	if err != nil {
+		return nil, err
+	}
 	free, err := Optimize(ctx, p, req)
 	var none *NoPlanError
 	switch {
@@ -115,7 +119,7 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target)
 	}
 	out := &Restricted{Target: t, Free: free}
 	best := *free
-	best.Solution, best.Nested, best.Plan, best.Timeline = nil, nil, nil, nil
+	best.Solution, best.Nested, best.Plan, best.Timeline, best.Untreated = nil, nil, nil, nil, false
 	var leanest *memory.Timeline
 	var leanestPlan *plan.Plan
 	try := func(sh Shape, pl *plan.Plan, err error) error {
@@ -125,7 +129,7 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		tl, err := memory.Judge(p, pl, req.Sheet)
+		tl, err := gs.judge(pl, req.Sheet)
 		if err != nil {
 			return nil
 		}
@@ -235,7 +239,7 @@ func masked(ctx context.Context, p *memory.Program, req Request, free *Result, a
 	sol, err := pr.solve(ctx, prob)
 	var inf *InfeasibleError
 	if errors.As(err, &inf) {
-		sol, err = pr.leanest(ctx, prob)
+		sol, err = pr.leastFlat(ctx, prob, 0)
 	}
 	if err != nil {
 		return nil, err
@@ -250,7 +254,7 @@ func segmented(ctx context.Context, p *memory.Program, req Request, free *Result
 		return nil, err
 	}
 	pr.prune(nil)
-	found, err := pr.nestedPlan(ctx, p, req.Sheet, int64(free.TensorBudget), most)
+	found, err := pr.nestedPlan(ctx, p, int64(free.TensorBudget), most)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,117 @@
+package strategy
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"ckptplan/internal/memory"
+)
+
+// leanest finds the plan of the request's class with the lowest peak, whatever the budget; of those the fastest.
+// nested is the nested plan with the lowest peak, if it is known.
+func (pr *pricing) leanest(ctx context.Context, p *memory.Program, prob *Problem, req Request, nested *nestedPlan) (*Result, error) {
+	var best *Result
+	better := func(r *Result) {
+		if best == nil || r.Timeline.Peak.Bytes < best.Timeline.Peak.Bytes {
+			best = r
+		}
+	}
+	if pr.differ() {
+		none, err := pr.untreated()
+		if err != nil {
+			return nil, err
+		}
+		better(none)
+	}
+	if req.Class != "nested" {
+		sol, tl, err := pr.leanestFlat(ctx, prob, req)
+		if err != nil {
+			return nil, err
+		}
+		better(&Result{Class: "flat", Plan: planOf(pr.options, sol.Choice), Solution: sol, Problem: prob, Timeline: tl})
+	}
+	if req.Class != "flat" && (best == nil || best.Timeline.Peak.Bytes > pr.floor(p.Graph)) {
+		if nested == nil {
+			var err error
+			if nested, err = pr.leanestNested(ctx, p, req); err != nil {
+				return nil, err
+			}
+		}
+		better(nested.result())
+	}
+	best.Leanest, best.Plan.Strategy = true, "leanest"
+	return best, nil
+}
+
+// leanestFlat is the flat plan with the lowest simulated peak that searches find: below the peak by the rows, which may
+// count too much, a search under a budget just below the last peak may find another.
+func (pr *pricing) leanestFlat(ctx context.Context, prob *Problem, req Request) (*Solution, *memory.Timeline, error) {
+	q := *prob
+	q.Budget = largest
+	sol, tl, err := pr.leastJudged(ctx, &q, req, 0)
+	if err != nil || pr.slack() == 0 {
+		return sol, tl, err
+	}
+	for range maxLower {
+		q.Budget = tl.Peak.Bytes - 1
+		var inf *InfeasibleError
+		lower, ltl, err := pr.judged(ctx, &q, req)
+		switch {
+		case errors.As(err, &inf):
+			return sol, tl, nil
+		case err != nil:
+			return nil, nil, err
+		}
+		sol, tl = lower, ltl
+	}
+	return sol, tl, nil
+}
+
+// errAllOnHost: every plan puts more into host memory than the cap. Some option of a menu always puts nothing there.
+var errAllOnHost = errors.New("no plan keeps to the cap on host memory")
+
+// leastFlat is the flat plan with the lowest peak under a cap on host memory (0: none), what is shared charged once;
+// nil if all are above the cap.
+func (pr *pricing) leastFlat(ctx context.Context, p *Problem, limit int64) (*Solution, error) {
+	best, err := pr.leastOf(p, func(q *Problem, kept [][]int) (*Solution, error) {
+		if limit == 0 {
+			return MinMemory(ctx, q)
+		}
+		return MinMemoryWithin(ctx, pr.hosted(q, kept), limit)
+	})
+	if limit > 0 || err != nil {
+		var slow *TooSlowError
+		if errors.As(err, &slow) {
+			return nil, nil // more than the cap, whatever the budget
+		}
+		return best, err
+	}
+	q := *p
+	q.Budget = best.Peak
+	return pr.solve(ctx, &q) // the fastest with that peak
+}
+
+// leastWithin is MinMemoryWithin with what is shared charged once.
+func (pr *pricing) leastWithin(ctx context.Context, p *Problem, cap int64) (*Solution, error) {
+	return pr.leastOf(p, func(q *Problem, _ [][]int) (*Solution, error) { return MinMemoryWithin(ctx, q, cap) })
+}
+
+// hosted is a problem whose times are the bytes that choices put into host memory. kept are the options that its blocks
+// still have, nil for all.
+func (pr *pricing) hosted(p *Problem, kept [][]int) *Problem {
+	q := *p
+	q.Blocks = slices.Clone(p.Blocks)
+	for i := range q.Blocks {
+		b := &q.Blocks[i]
+		b.Choices = slices.Clone(b.Choices)
+		for k := range b.Choices {
+			o := k
+			if kept != nil {
+				o = kept[i][k]
+			}
+			b.Choices[k].Time = pr.at(o, i).Host
+		}
+	}
+	return &q
+}

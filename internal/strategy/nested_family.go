@@ -1,0 +1,185 @@
+package strategy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"ckptplan/internal/memory"
+	"ckptplan/internal/plan"
+)
+
+// The search on a chain's frontier goes by prices on the safe side, and looks at plans whose believed peak is near the
+// budget. So plans of the class that are known by name are looked at beside it, by the simulator alone.
+
+// family are the uniform plans of the class. The plan that keeps everything comes first.
+func (m *nestedModel) family(maxForwards int) [][]NestedNode {
+	n := len(m.chain.Stages)
+	out := [][]NestedNode{m.keeping(0, n-1)}
+	if maxForwards == 1 {
+		return out
+	}
+	for k := 1; k <= n; k++ {
+		out = append(out, m.uniform(k, false))
+		if k > 1 && (maxForwards == 0 || maxForwards > 2) {
+			out = append(out, m.uniform(k, true))
+		}
+	}
+	return out
+}
+
+// uniform are segments of k layers each; nested: every layer of them is a checkpoint of its own but the last, which the
+// segment's backward needs at once.
+func (m *nestedModel) uniform(k int, nested bool) []NestedNode {
+	var out []NestedNode
+	n := len(m.chain.Stages)
+	for first := 0; first < n; first += k {
+		last := min(first+k, n) - 1
+		inner := m.keeping(first, last)
+		if nested {
+			for i, x := range inner[:len(inner)-1] {
+				inner[i] = m.checkpoint(x.First, x.First, []NestedNode{x})
+			}
+		}
+		out = append(out, m.checkpoint(first, last, inner))
+	}
+	return out
+}
+
+// keeping are layers that keep everything.
+func (m *nestedModel) keeping(first, last int) []NestedNode {
+	var out []NestedNode
+	for l := first; l <= last; l++ {
+		out = append(out, NestedNode{Kind: Keep, First: l, Last: l, Option: m.keep()})
+	}
+	return out
+}
+
+func (m *nestedModel) checkpoint(first, last int, inner []NestedNode) NestedNode {
+	return NestedNode{Kind: Checkpoint, First: first, Last: last, Option: -1, Inner: inner}
+}
+
+// keep is the chain's option that keeps everything.
+func (m *nestedModel) keep() int {
+	return slices.IndexFunc(m.options, func(k int) bool { return len(m.menu[k].Regions) == 0 })
+}
+
+// flat are the nodes of a flat plan whose options the chain has; nil if it has not.
+func (m *nestedModel) flat(options []plan.Option, choice []int) []NestedNode {
+	var out []NestedNode
+	for l, k := range choice {
+		o := &options[k]
+		n := slices.IndexFunc(m.options, func(c int) bool { return m.menu[c].Name == o.Name })
+		switch {
+		case n >= 0:
+			out = append(out, NestedNode{Kind: Keep, First: l, Last: l, Option: n})
+		case o.Name == plan.Full.Name:
+			out = append(out, m.checkpoint(l, l, m.keeping(l, l)))
+		default:
+			return nil
+		}
+	}
+	return out
+}
+
+// known is a plan of the class with what the chain says of it.
+func (m *nestedModel) known(nodes []NestedNode) *NestedSolution {
+	s := &NestedSolution{Nodes: nodes, Status: Optimal}
+	s.Peak, s.Time = m.chain.Evaluate(nodes, 0)
+	return s
+}
+
+// named is the fastest plan of the strategies nested-K within the budget; nil if none is. The last layer of their segments
+// has a checkpoint of its own, too, for which a chain has no form: it runs again right after it ran, for nothing. But by
+// the order in which PyTorch lets go of tensors it may peak a little lower.
+func (m *nestedModel) named(pr *pricing, budget int64) (*nestedPlan, error) {
+	if n := m.chain.MaxForwards; n == 1 || n == 2 {
+		return nil, nil
+	}
+	var best *nestedPlan
+	layers := len(m.chain.Stages)
+	var sizes []int
+	peaks := map[int]int64{}
+	for k := 1; k <= layers; k++ {
+		sizes = append(sizes, k)
+		peaks[k] = m.known(m.uniform(k, true)).Peak
+	}
+	slices.SortStableFunc(sizes, func(a, b int) int { return cmp.Compare(peaks[a], peaks[b]) })
+	for _, k := range sizes[:min(maxKnown, layers)] {
+		pl, err := plan.Named("nested-"+strconv.Itoa(k), layers)
+		if err != nil {
+			return nil, err
+		}
+		tl, err := pr.judge(pl, pr.sheet)
+		if err != nil {
+			return nil, err
+		}
+		if tl.Peak.Bytes <= budget && (best == nil || tl.Times.Step() < best.timeline.Times.Step()) {
+			time := (tl.Times.Step() - tl.Times.Optimizer) / int64(max(1, tl.Graph().Spec.Train.GradAccum))
+			best = &nestedPlan{pl, tl, &NestedSolution{Peak: tl.Peak.Bytes, Time: time, Status: Feasible}, m}
+		}
+	}
+	return best, nil
+}
+
+// maxKnown bounds the known plans that are simulated, for long chains: those that peak lowest by the chain's prices.
+const maxKnown = 24
+
+func lowest(known []*NestedSolution) []*NestedSolution {
+	slices.SortStableFunc(known, func(a, b *NestedSolution) int { return cmp.Compare(a.Peak, b.Peak) })
+	return known[:min(maxKnown, len(known))]
+}
+
+// faster looks through the known plans for one within the budget that is faster than best, which may be nil. Times by
+// the chain are those of the simulator, so that the fastest are simulated first, and few.
+func (m *nestedModel) faster(pr *pricing, known []*NestedSolution, best *nestedPlan, budget int64) (*nestedPlan, error) {
+	known = slices.DeleteFunc(known, func(s *NestedSolution) bool { return best != nil && s.Time >= best.solution.Time })
+	known = lowest(known)
+	slices.SortStableFunc(known, func(a, b *NestedSolution) int { return cmp.Compare(a.Time, b.Time) })
+	for _, s := range known {
+		found, err := m.judged(pr, s)
+		if err != nil {
+			return nil, err
+		}
+		if found.timeline.Peak.Bytes <= budget {
+			return found, nil
+		}
+	}
+	return best, nil
+}
+
+// judged simulates a solution's plan.
+func (m *nestedModel) judged(pr *pricing, s *NestedSolution) (*nestedPlan, error) {
+	pl := m.plan(s.Nodes)
+	tl, err := pr.judge(pl, pr.sheet)
+	return &nestedPlan{pl, tl, s, m}, err
+}
+
+// flatOf is the fastest flat plan within the budget of those whose options the chain has, the leanest one for a budget of
+// 0; nil if there is none.
+func (m *nestedModel) flatOf(ctx context.Context, pr *pricing, p *memory.Program, budget int64) (*NestedSolution, error) {
+	q := *pr
+	q.prune(func(k int) bool { return slices.Contains(m.options, k) || pr.options[k].Name == plan.Full.Name })
+	prob := q.problem(p.Graph)
+	prob.Budget = budget
+	var sol *Solution
+	var err error
+	if budget == 0 {
+		sol, _, err = q.leanestFlat(ctx, prob, Request{Sheet: pr.sheet})
+	} else {
+		sol, _, err = q.judged(ctx, prob, Request{Sheet: pr.sheet})
+	}
+	var inf *InfeasibleError
+	switch {
+	case errors.As(err, &inf):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if nodes := m.flat(q.options, sol.Choice); nodes != nil {
+		return m.known(nodes), nil
+	}
+	return nil, nil
+}
