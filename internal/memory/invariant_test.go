@@ -179,7 +179,7 @@ func genOption(t *rapid.T, g *model.Graph, layer int, nested bool) *plan.Option 
 			whole, _ := g.Span(layer, "layer")
 			labels := g.Labels(whole.First, whole.End)
 			for i := sp.First; i < sp.End; i++ {
-				if g.Ops[i].Row().Work != model.Free && rapid.IntRange(0, 3).Draw(t, "cache") == 0 {
+				if g.Uncachable(i) == "" && rapid.IntRange(0, 3).Draw(t, "cache") == 0 {
 					r.Cache = append(r.Cache, labels[i-whole.First])
 				}
 			}

@@ -115,7 +115,10 @@ func (s *Schedule) part(layer int, part plan.Region, parent int32) error {
 			whole, _ := g.Span(layer, "layer")
 			labels := s.Program.layerLabels(layer, whole)
 			for i := sp.First; i < sp.End; i++ {
-				if slices.Contains(part.Cache, labels[i-whole.First]) {
+				if label := labels[i-whole.First]; slices.Contains(part.Cache, label) {
+					if why := g.Uncachable(i); why != "" {
+						return fmt.Errorf("layer %d: %s cannot be cached: it %s", layer, label, why)
+					}
 					r.Cached[i] = true
 				}
 			}

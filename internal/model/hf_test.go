@@ -189,6 +189,7 @@ func TestLoadHFRefuses(t *testing.T) {
 		{"Falcon's norms", `{"model_type": "falcon", "num_ln_in_parallel_attn": 2}`, `1:53: falcon with num_ln_in_parallel_attn: 2 is not modelled: without new_decoder_architecture only 1 is`},
 		{"Falcon in sequence", `{"model_type": "falcon", "new_decoder_architecture": true, "parallel_attn": false}`, `1:77: falcon: the new decoder architecture is parallel: otherwise the class has no norm for its MLP`},
 		{"Phi's pairs", `{"model_type": "phi", "hidden_size": 80, "num_attention_heads": 4, "partial_rotary_factor": 0.25}`, `1:93: rotary_fraction 0.25 of head_dim 20 is 5 elements, an odd number: Phi turns pairs of them`},
+		{"Falcon's key heads", `{"model_type": "falcon", "multi_query": false, "num_kv_heads": 3}`, `1:64: falcon with multi_query: false and num_kv_heads: 3 is no model: without new_decoder_architecture the class splits its projection into 71 heads`},
 		{"layer drop", `{"model_type": "opt", "layerdrop": 0.1}`, `1:36: opt with layerdrop: 0.1 is not modelled: only 0 is`},
 		{"partial rotary Llama", `{"model_type": "llama", "partial_rotary_factor": 0.5, "rope_scaling": {"type": "yarn", "factor": 2.0}}`, `1:50: llama with partial_rotary_factor: 0.5 and type: "yarn" is no model: its rotary table would be narrower than its heads`},
 		{"kept hidden states", `{"model_type": "llama", "output_hidden_states": true}`, `1:49: llama with output_hidden_states: true is not modelled: only false is`},

@@ -329,12 +329,13 @@ def find(model, layer, arch, span):
 
 def encoder_part(layer, span):
     """The parts of PyTorch's own encoder layer, whose MLP is a method and whose activation may be a function."""
+    act = layer.activation
     return {
         "attn": lambda: SelfAttention(layer.self_attn),
         "core": lambda: Kernel(layer.self_attn),
         "mlp": lambda: Method(layer, "_ff_block"),
         "norm2": lambda: Fan(layer.norm2, [layer.linear1]),
-        "act": lambda: Fan((layer, "activation"), [layer.linear2], between=[layer.dropout]),
+        "act": lambda: Fan(act if isinstance(act, nn.Module) else (layer, "activation"), [layer.linear2], between=[layer.dropout]),
     }.get(span, lambda: None)()
 
 
