@@ -23,3 +23,18 @@ func TestOffloadOfViews(t *testing.T) {
 		t.Errorf("core: %v", err)
 	}
 }
+
+// An encoder-decoder's segments lie in one of its stacks.
+func TestSegmentsOfTwoStacks(t *testing.T) {
+	p := programOf(t, "t5-base", at(2, 64))
+	for name, ok := range map[string]bool{"segments-3": true, "nested-4": true, "segments-12": true, "sqrt": false, "nested-24": false} {
+		pl, err := plan.Named(name, p.Graph.Layers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Lower(p, pl)
+		if ok && err != nil || !ok && (err == nil || !strings.Contains(err.Error(), "a segment lies in the encoder (layers 0 to 11) or in the decoder")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
