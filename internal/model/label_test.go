@@ -61,3 +61,25 @@ func TestUncachable(t *testing.T) {
 		}
 	}
 }
+
+// Under autocast a module's name is its matrix product's, not the cast of its weight.
+func TestLabelsUnderAutocast(t *testing.T) {
+	s, err := Load("llama.yaml", []byte("arch: llama\nL: 1\nS: 8\nH: 32\nB: 1\nheads: 4\nffn: 64\nvocab: 20\ndtype: amp-bf16\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := s.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer, _ := g.Span(0, "layer")
+	for i, label := range g.Labels(layer.First, layer.End) {
+		if label == "q_proj" {
+			if got := g.Aten(layer.First + OpID(i)); got != "aten.mm" {
+				t.Errorf("q_proj is %s", got)
+			}
+			return
+		}
+	}
+	t.Error("no q_proj")
+}
