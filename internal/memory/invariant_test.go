@@ -3,6 +3,7 @@ package memory
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,7 +92,8 @@ func genPlan(t *rapid.T, g *model.Graph) *plan.Plan {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if parts(g, p.Nodes) {
+		stacks := !slices.ContainsFunc(p.Nodes, func(n plan.Node) bool { return n.Segment && !oneStack(g, n.First, n.Last) })
+		if stacks && parts(g, p.Nodes) {
 			return p
 		}
 	}

@@ -90,6 +90,16 @@ class Row:
         self.modules[0].forward = lambda x: run(lambda x: down(act(up(x))), x)
 
 
+# Results that a Fan's readers have yet to take.
+waiting = []
+
+
+def forget():
+    """A recompute that stops early leaves results that no reader comes for: they would live until the next forward."""
+    for results in waiting:
+        results.clear()
+
+
 class Fan:
     """A module and the projections that read its output, though others call them: the first call runs them all, and
     each projection's own call takes the result that is there already.
@@ -106,6 +116,7 @@ class Fan:
         readers = [forward_of(r) for r in self.readers]
         followers = {i: (f, forward_of(f)) for i, f in self.followers.items()}
         results = {}
+        waiting.append(results)
 
         def compute(x):
             y = first(x)
