@@ -427,6 +427,33 @@ def segment(layers, each=False):
     for l, f in zip(layers[:-1], forwards): l.forward = later(f, type(l).__name__ in ("FalconDecoderLayer", "BloomBlock"))
     layers[-1].forward = last
 
+def segment_t5(m, layers, each=False):
+    """The same for blocks of T5, which are called by position and hand the position biases on: those of the segment's first call enter
+    it, those of its last block leave it."""
+    assert layers[0].is_decoder == layers[-1].is_decoder, "no list of layers holds both stacks"
+    for mod in m.modules():   # as gradient_checkpointing_enable: cross-attention's position bias of zeros takes a gradient
+        if type(mod).__name__ == "T5Attention": mod.gradient_checkpointing = True
+    calls, forwards = [], [l.forward for l in layers]
+    def later(f):
+        def noted(*a, **k):
+            calls.append((f, a, k))
+            return a[0], a[2], a[5]
+        return noted
+    def last(*a, **k):
+        todo = calls + [(forwards[-1], a, k)]
+        calls.clear()
+        blocks, given = [functools.partial(f, **k) for f, _, k in todo], todo[0][1]
+        del todo
+        def run(x, mask, bias, enc, encmask, crossbias):
+            for f in blocks:
+                y = ckpt(f, x, mask, bias, enc, encmask, crossbias) if each else f(x, mask, bias, enc, encmask, crossbias)
+                x, bias = y[0], y[1]
+                if len(y) > 2: crossbias = y[2]
+            return y
+        return ckpt(run, *given)
+    for l, f in zip(layers[:-1], forwards): l.forward = later(f)
+    layers[-1].forward = last
+
 def ckpt(fn, *args):
     from torch.utils.checkpoint import checkpoint
     kw = dict(context_fn=lambda: (contextlib.nullcontext(), CudaAutocast())) if AMP[0] else {}
@@ -481,9 +508,10 @@ def apply_strategy(m, case):
     L = len(layers_of(m))
     if s.startswith(("segments-", "nested-")) or s == "sqrt":
         k = round(math.sqrt(L)) if s == "sqrt" else int(s.split("-")[1])
-        if case["model_type"] == "t5": raise ValueError("no single list of layers")
         ls = layers_of(m)
-        for i in range(0, L, k): segment(ls[i:i + k], s.startswith("nested-"))
+        for i in range(0, L, k):
+            if case["model_type"] == "t5": segment_t5(m, ls[i:i + k], s.startswith("nested-"))
+            else: segment(ls[i:i + k], s.startswith("nested-"))
         return L
     if s in ("selective-attn", "selective-mlp"):
         find = attention_parts if s == "selective-attn" else mlp_parts

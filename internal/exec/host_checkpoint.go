@@ -58,6 +58,7 @@ func (f *hostFrame) enter(r int32, i model.OpID) bool {
 		reg := &e.schedule.Regions[c]
 		if f.point != nil {
 			if reg.Parent != r {
+				f.call(reg)
 				continue
 			}
 			e.points[c].capture(f)
@@ -73,6 +74,7 @@ func (f *hostFrame) enter(r int32, i model.OpID) bool {
 			p.capture(f)
 			continue
 		}
+		f.call(reg)
 		p.parent = e.points[reg.Parent]
 		p.parent.packs++
 		p.parent.holders++

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"ckptplan/internal/gpu"
+	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
 	"ckptplan/internal/unit"
 )
@@ -14,6 +15,33 @@ type hostFrame struct {
 	engine *hostEngine
 	point  *hostCheckpoint // whose region is recomputed, or nil
 	locals map[model.StorageID]*hostBuffer
+	calls  []hostArguments // innermost last
+}
+
+// hostArguments are what a checkpoint inside another's region was called with: the region around it keeps nothing, but
+// the call's frame does until it returns.
+type hostArguments struct {
+	end  model.OpID
+	bufs []*hostBuffer
+}
+
+// call holds a region's inputs while it runs.
+func (f *hostFrame) call(reg *memory.Region) {
+	c := hostArguments{end: reg.End}
+	for _, st := range reg.Inputs {
+		c.bufs = append(c.bufs, f.buffer(st).hold())
+	}
+	f.calls = append(f.calls, c)
+}
+
+// returned lets go of the arguments of the calls that end before op i.
+func (f *hostFrame) returned(i model.OpID) {
+	for n := len(f.calls) - 1; n >= 0 && f.calls[n].end <= i; n-- {
+		for _, b := range f.calls[n].bufs {
+			b.release()
+		}
+		f.calls = f.calls[:n]
+	}
 }
 
 func (e *hostEngine) frame(p *hostCheckpoint) *hostFrame {
@@ -57,6 +85,7 @@ func (f *hostFrame) drop(st model.StorageID) {
 
 // leave lets go of all locals: the function has returned, or its recompute was stopped.
 func (f *hostFrame) leave() {
+	f.returned(model.OpID(len(f.engine.g.Ops)))
 	for st := range f.locals {
 		f.drop(st)
 	}
@@ -67,6 +96,7 @@ func (f *hostFrame) leave() {
 func (f *hostFrame) run(r int32, first, end model.OpID) bool {
 	for i := first; i < end; i++ {
 		f.engine.goOn()
+		f.returned(i)
 		if !f.enter(r, i) || !f.execute(r, i) {
 			return false
 		}
@@ -76,6 +106,7 @@ func (f *hostFrame) run(r int32, first, end model.OpID) bool {
 			}
 		}
 	}
+	f.returned(end)
 	return true
 }
 

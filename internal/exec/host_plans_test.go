@@ -65,35 +65,17 @@ func randomOption(r *rand.Rand, g *model.Graph, layer int, nested bool) plan.Opt
 	return o
 }
 
-// randomCache picks ops that make a tensor of their own which no later op writes to.
+// randomCache picks ops whose output a policy can keep.
 func randomCache(r *rand.Rand, g *model.Graph, layer int, sp model.Span) []string {
 	whole, _ := g.Span(layer, "layer")
 	labels := g.Labels(whole.First, whole.End)
 	var out []string
 	for i := sp.First; i < sp.End; i++ {
-		if r.IntN(4) > 0 || g.Ops[i].Row().Work == model.Free {
-			continue
-		}
-		own := true
-		for _, t := range g.Outputs(&g.Ops[i]) {
-			own = own && g.Storages[g.Tensors[t].Storage].Born == i && !writtenLater(g, i, g.Tensors[t].Storage)
-		}
-		if own {
+		if r.IntN(4) == 0 && g.Uncachable(i) == "" {
 			out = append(out, labels[i-whole.First])
 		}
 	}
 	return out
-}
-
-func writtenLater(g *model.Graph, i model.OpID, st model.StorageID) bool {
-	for j := int(i) + 1; j < len(g.Ops); j++ {
-		for _, t := range g.Outputs(&g.Ops[j]) {
-			if g.Tensors[t].Storage == st && g.Ops[j].Row().Work != model.Free {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // 200 random plans: every level of both steps is the simulator's to the byte, and gradients are those without

@@ -22,6 +22,9 @@ func randomDoc(r *rand.Rand) string {
 	if arch == "vit" {
 		return doc + ", S: 10, labels: 5, image: {size: 12, patch: 4}, dropout: " + pick("0", "0.1") + ", train: {" + train + "}}"
 	}
+	if arch == "phi" {
+		doc += ", rotary_fraction: 1" // half of some of these heads is odd
+	}
 	doc += fmt.Sprintf(", S: %d, head_dim: %d, ffn: %d", 3+r.IntN(9), d, 8+4*r.IntN(6))
 	switch arch {
 	case "torch-encoder":

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
 )
 
 // TestTorchPlain holds models in plain PyTorch, which have no Hugging Face class behind them, against the prediction
@@ -24,6 +25,7 @@ func TestTorchPlain(t *testing.T) {
 		{"arch: torch-encoder\ndtype: fp32\npositions: learned\nmax_positions: 128\n" + encoder, "none"},
 		{"arch: torch-encoder\ndtype: bf16\nnorm_order: pre\ncausal: true\n" + encoder, "selective-mlp"},
 		{"arch: torch-encoder\ndtype: amp-bf16\nneed_weights: true\nnorm_order: pre\nactivation: gelu\n" + encoder, "full"},
+		{"arch: torch-encoder\ndtype: fp32\nfinal_norm: true\nbias: {qkv: false, out: false, mlp: false, norm: false}\n" + encoder, "full"},
 		{"arch: custom\nL: 4\nS: 64\nH: 128\nB: 4\nheads: 1\ndtype: fp32\nops: [layernorm, linear 4H, gelu, linear H, residual]\n", "every-2"},
 	} {
 		t.Run(c.doc[6:20]+" "+c.strategy, func(t *testing.T) {
@@ -47,6 +49,7 @@ func TestTorchSettings(t *testing.T) {
 		{"opt post", "arch: opt\ndtype: bf16\nnorm_order: post\nplain_norm: true\nembedding_dim: 64\n", "full"},
 		{"opt no last norm", "arch: opt\ndtype: amp-bf16\nfinal_norm: false\nbias: {qkv: false, out: false, mlp: false}\n", "every-2"},
 		{"bloom normed residual", "arch: bloom\ndtype: bf16\nnormed_residual: true\n", "none"},
+		{"gpt2 adapters", "arch: gpt2\ndtype: bf16\ntrain: {lora: {r: 4, targets: [all-linear]}}\n", "every-2"},
 		{"phi norms", "arch: phi\ndtype: bf16\nqk_norm: true\nactivation: gelu_fast\n", "none"},
 		{"bert classifier", "arch: bert\ndtype: fp32\nlabels: 5\ndropout: {classifier: 0.3, residual: 0, embedding: 0}\n", "none"},
 	} {
@@ -60,6 +63,23 @@ func TestTorchSettings(t *testing.T) {
 			checkMeta(t, build(t, s), TorchOptions{Python: py, Device: "meta"})
 		})
 	}
+}
+
+// TestTorchActivation wraps an encoder layer's activation and the projection behind it: a module, where the layer was
+// given one.
+func TestTorchActivation(t *testing.T) {
+	py := torchPython(t)
+	s, err := model.Load("act.yaml", []byte("arch: torch-encoder\nL: 2\nS: 32\nH: 64\nB: 2\nheads: 4\nffn: 128\nlabels: 50\nactivation: gelu\ndtype: fp32\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := build(t, s)
+	p := &plan.Plan{Nodes: []plan.Node{{First: 0, Last: 1, Option: &plan.Option{Name: "act", Regions: []plan.Region{{Span: "act"}}}}}}
+	m, err := RunTorch(t.Context(), TorchOptions{Python: py, Device: "meta", Graph: g, Plan: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agree(t, judge(t, g, p), m, 0)
 }
 
 // checkMeta holds a measured step under the spec's named strategy against its prediction.

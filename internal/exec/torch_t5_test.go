@@ -16,6 +16,7 @@ func TestTorchT5(t *testing.T) {
 		{"full, adapters", "full", ", train: {lora: {r: 4, targets: [q, v]}}"},
 		{"every other layer", "every-2", ""},
 		{"the attentions, adapters", "selective-attn", ", train: {lora: {r: 4, targets: [q, v]}}"},
+		{"adapters beside all layers", "selective-mlp", ", train: {lora: {r: 4, targets: [all-linear]}}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

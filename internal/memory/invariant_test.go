@@ -3,6 +3,7 @@ package memory
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,7 +92,8 @@ func genPlan(t *rapid.T, g *model.Graph) *plan.Plan {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if parts(g, p.Nodes) {
+		stacks := !slices.ContainsFunc(p.Nodes, func(n plan.Node) bool { return n.Segment && !oneStack(g, n.First, n.Last) })
+		if stacks && parts(g, p.Nodes) {
 			return p
 		}
 	}
@@ -179,7 +181,7 @@ func genOption(t *rapid.T, g *model.Graph, layer int, nested bool) *plan.Option 
 			whole, _ := g.Span(layer, "layer")
 			labels := g.Labels(whole.First, whole.End)
 			for i := sp.First; i < sp.End; i++ {
-				if g.Ops[i].Row().Work != model.Free && rapid.IntRange(0, 3).Draw(t, "cache") == 0 {
+				if g.Uncachable(i) == "" && rapid.IntRange(0, 3).Draw(t, "cache") == 0 {
 					r.Cache = append(r.Cache, labels[i-whole.First])
 				}
 			}

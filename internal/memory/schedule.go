@@ -75,6 +75,9 @@ func (s *Schedule) nodes(ns []plan.Node, parent int32, lo, hi int) error {
 		}
 		lo = n.Last + 1
 		if n.Segment {
+			if spec := s.Program.Graph.Spec; spec.DecoderL > 0 && n.First < spec.L && n.Last >= spec.L { // stacks of their own, with a norm and an embedding between
+				return fmt.Errorf("layers %d to %d: a segment lies in the encoder (layers 0 to %d) or in the decoder: no checkpoint wraps layers of both", n.First, n.Last, spec.L-1)
+			}
 			a, _ := s.Program.Graph.Span(n.First, "layer")
 			z, _ := s.Program.Graph.Span(n.Last, "layer")
 			r := s.add(Region{First: a.First, End: z.End, Parent: parent})
@@ -115,7 +118,10 @@ func (s *Schedule) part(layer int, part plan.Region, parent int32) error {
 			whole, _ := g.Span(layer, "layer")
 			labels := s.Program.layerLabels(layer, whole)
 			for i := sp.First; i < sp.End; i++ {
-				if slices.Contains(part.Cache, labels[i-whole.First]) {
+				if label := labels[i-whole.First]; slices.Contains(part.Cache, label) {
+					if why := g.Uncachable(i); why != "" {
+						return fmt.Errorf("layer %d: %s cannot be cached: it %s", layer, label, why)
+					}
 					r.Cached[i] = true
 				}
 			}

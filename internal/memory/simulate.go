@@ -43,6 +43,7 @@ type machine struct {
 	p     *Program
 	g     *model.Graph
 	refs  [][]int32
+	calls []call   // innermost last
 	cache [][]bool // by level: the instance is a cached output of level 0
 	done  []bool   // by region: recomputed in this backward
 	grad  []int32  // by parameter: gradient storage + 1
@@ -152,6 +153,9 @@ func (m *machine) run(r int32, first, end model.OpID, lv int32, stop model.OpID,
 		if m.prof != nil && lv == 0 {
 			m.prof.forward(m, m.g.Ops[i].Block)
 		}
+		if len(m.calls) > 0 {
+			m.endCalls(i)
+		}
 		own := m.s.Owner[i]
 		if own != r && own >= 0 {
 			m.enter(i, r, own)
@@ -198,6 +202,26 @@ func (m *machine) run(r int32, first, end model.OpID, lv int32, stop model.OpID,
 				m.release(st, lv)
 			}
 		}
+	}
+	m.endCalls(model.None)
+}
+
+// call is a checkpoint's call inside another's region, whose frame holds its arguments until it returns: the region
+// around it keeps nothing.
+type call struct {
+	end   model.OpID
+	args  []model.StorageID
+	level int32 // of the region that is running
+}
+
+// endCalls lets go of the arguments of calls that end before op i, or of all.
+func (m *machine) endCalls(i model.OpID) {
+	for n := len(m.calls) - 1; n >= 0 && (i == model.None || m.calls[n].end <= i); n-- {
+		c := m.calls[n]
+		for _, st := range c.args {
+			m.release(st, m.level(st, c.level))
+		}
+		m.calls = m.calls[:n]
 	}
 }
 
@@ -258,6 +282,10 @@ func (m *machine) enter(i model.OpID, r, own int32) {
 		}
 		m.takeState()
 		if reg.Parent != r {
+			for _, st := range reg.Inputs {
+				m.hold(st, m.level(st, r))
+			}
+			m.calls = append(m.calls, call{reg.End, reg.Inputs, r})
 			continue
 		}
 		for _, st := range reg.Inputs {

@@ -55,6 +55,7 @@ func (b *Builder) bertClassifier(x, embedded, labels TensorID) {
 func (b *Builder) bertMaskedLM(x, words, labels TensorID) {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
+	bias := b.weight("lm_head.bias", int64(s.Vocab)) // which the class registers first
 	y := b.project("lm_head.", "dense", x, h, h, true)
 	act := s.Activation
 	if s.Arch == "roberta" {
@@ -67,7 +68,7 @@ func (b *Builder) bertMaskedLM(x, words, labels TensorID) {
 		words = b.weight("lm_head.decoder.weight", int64(s.Vocab), h)
 		b.weight("lm_head.decoder.bias", int64(s.Vocab))
 	}
-	logits := b.linear(y, words, b.weight("lm_head.bias", int64(s.Vocab)))
+	logits := b.linear(y, words, bias)
 	b.Live(y)
 	b.keepLogits(logits)
 	b.g.Loss = b.crossEntropy(b.reshape(logits, n*seq, int64(s.Vocab)), b.reshape(labels, n*seq))

@@ -416,6 +416,9 @@ func (c *hfConfig) falcon(s *Spec) {
 		}
 		s.KVHeads = s.Heads
 		c.spec["kv_heads"] = v
+		if n := c.get("num_kv_heads"); n != nil && !sameScalar(n, strconv.Itoa(s.Heads)) {
+			c.at(n, "falcon with multi_query: false and num_kv_heads: %s is no model: without new_decoder_architecture the class splits its projection into %d heads", shown(n), s.Heads)
+		}
 	}
 }
 

@@ -226,6 +226,7 @@ var classes = []class{
 	},
 	{
 		arch: "vit", heads: []string{"ViTForImageClassification"},
+		modules: []string{"attention.", "layernorm_", ""},
 		spec: Spec{
 			L: 12, H: 768, Heads: 12, FFN: 3072, Norm: "layernorm", NormOrder: "pre", Activation: "gelu", Positions: "learned",
 			Bias: Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true}, Image: &Image{Size: 224, Patch: 16, Channels: 3}, Labels: 2,
@@ -327,6 +328,7 @@ var classes = []class{
 	},
 	{
 		arch: "falcon", heads: []string{"FalconForCausalLM"},
+		modules: []string{"self_attention.", "mlp.", "post_attention_layernorm.", ""},
 		spec: Spec{
 			L: 32, H: 4544, Heads: 71, KVHeads: 1, Vocab: 65024, MaxS: 2048, Norm: "layernorm", NormOrder: "pre", Activation: "gelu",
 			Positions: "rotary", Rotary: 1, Bias: Bias{Norm: true}, Tied: true, ParallelResidual: true,
@@ -382,6 +384,10 @@ var classes = []class{
 	},
 	{
 		arch: "t5", own: []string{"norm"}, heads: []string{"T5ForConditionalGeneration", "T5WithLMHeadModel"}, eager: true,
+		modules: []string{
+			"layer.0.SelfAttention.q.", "layer.0.SelfAttention.k.", "layer.0.SelfAttention.v.", "layer.0.SelfAttention.o.", "layer.0.SelfAttention.", "layer.0.",
+			"layer.1.EncDecAttention.", "layer.1.DenseReluDense.", "layer.1.", "layer.2.DenseReluDense.", "",
+		},
 		spec: Spec{
 			L: 6, DecoderL: 6, H: 512, Heads: 8, HeadDim: 64, FFN: 2048, Vocab: 32128, Norm: "rmsnorm", NormOrder: "pre", Activation: "relu",
 			Positions: "relative", Dropout: Dropout{Embedding: .1, Attention: .1, Residual: .1, MLP: .1}, Tied: true, LogitScale: true,
@@ -407,7 +413,8 @@ var classes = []class{
 		varies: []string{"decoder_S", "logit_scale"},
 	},
 	{
-		arch: "torch-encoder",
+		arch:    "torch-encoder",
+		modules: []string{"self_attn.", "linear", "norm", ""}, // nn.TransformerEncoderLayer; a block has norms, attn, mlp
 		spec: Spec{
 			FFN: 2048, Norm: "layernorm", NormOrder: "post", Activation: "relu", Positions: "none", Bias: allBias,
 			Dropout: Dropout{Attention: .1, Residual: .1, MLP: .1},

@@ -30,6 +30,9 @@ func (g *Graph) plainLabel(i OpID) string {
 	case Free:
 		return strings.TrimPrefix(op.Row().Aten, "aten.")
 	}
+	if op.Kind == OpToCopy { // of a weight, too: under autocast a module's name is its product's
+		return strings.TrimPrefix(op.Row().Aten, "aten.")
+	}
 	for _, t := range g.Inputs(op) {
 		if p := g.source(t); p >= 0 {
 			parts := strings.Split(g.Params[p].Name, ".")

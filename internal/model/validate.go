@@ -36,8 +36,13 @@ func (s *Spec) problems() []problem {
 	} else if s.HeadDim == 0 {
 		add("heads", "heads %d is more than H %d", s.Heads, s.H)
 	}
-	if d := int(float64(s.HeadDim) * s.Rotary); s.Positions == "rotary" && d%2 == 1 && d == s.HeadDim {
-		add("heads", "head_dim %d is odd: rotary positions turn pairs of a head's elements", d)
+	if d := int(float64(s.HeadDim) * s.Rotary); s.Positions == "rotary" && d%2 == 1 {
+		switch {
+		case d == s.HeadDim:
+			add("heads", "head_dim %d is odd: rotary positions turn pairs of a head's elements", d)
+		case s.Arch == "phi": // the others take as many as their table has, an even number
+			add("rotary_fraction", "rotary_fraction %g of head_dim %d is %d elements, an odd number: Phi turns pairs of them", s.Rotary, s.HeadDim, d)
+		}
 	}
 	if s.KVHeads > 0 && s.Heads%s.KVHeads != 0 {
 		add("kv_heads", "kv_heads %d does not divide heads %d", s.KVHeads, s.Heads)
@@ -50,6 +55,9 @@ func (s *Spec) problems() []problem {
 	}
 	if s.Arch == "falcon" && !s.NewDecoder && s.KVHeads != 1 && s.KVHeads != s.Heads {
 		add("kv_heads", "kv_heads %d: without new_decoder, Falcon has 1 or as many as heads", s.KVHeads)
+	}
+	if s.Arch == "falcon" && s.NewDecoder && !s.ParallelResidual {
+		add("parallel_residual", "falcon: the new decoder architecture is parallel: otherwise the class has no norm for its MLP")
 	}
 	if c := classOf(s.Arch); c != nil {
 		if !c.takesNorm(s.Norm) {

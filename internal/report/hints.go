@@ -23,6 +23,8 @@ const (
 	fusedNorm = "rmsnorm-fused"
 	// rank is that of suggested adapters.
 	rank = 16
+	// parts is the number of suggested parts of head and loss.
+	parts = 8
 )
 
 // Hint is one change to a training step, simulated.
@@ -63,9 +65,8 @@ func changes(s *model.Spec, full bool) []change {
 		drop := false
 		cs = append(cs, change{words: "let go of the logits before backward", flags: "--keep-logits=false", settings: model.Overrides{KeepLogits: &drop}})
 	}
-	if s.Chunkable() && s.Train.LossChunks <= 1 {
-		chunks := 8
-		cs = append(cs, change{words: "head and loss in 8 parts, each recomputed", flags: "--loss-chunks 8", settings: model.Overrides{LossChunks: &chunks}})
+	if chunks := parts; s.Chunkable() && s.Train.LossChunks <= 1 && s.S >= chunks { // with any micro batch beside it
+		cs = append(cs, change{words: fmt.Sprintf("head and loss in %d parts, each recomputed", chunks), flags: fmt.Sprintf("--loss-chunks %d", chunks), settings: model.Overrides{LossChunks: &chunks}})
 	}
 	if s.Activation == composed {
 		cs = append(cs, change{words: "the same GELU in one kernel", flags: "--activation " + oneKernel, settings: model.Overrides{Activation: oneKernel}})

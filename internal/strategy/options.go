@@ -61,7 +61,7 @@ func disjoint(spans []model.Span, set int) (plan.Option, bool) {
 }
 
 // cacheOptions are the whole layer under one checkpoint whose policy saves the outputs of some of the layer's heavy
-// ops: those whose recompute costs more than reading and writing their output.
+// ops: those whose recompute costs more than reading and writing their output, and whose output nothing changes.
 func cacheOptions(g *model.Graph, layer int) []plan.Option {
 	span, ok := g.Span(layer, "layer")
 	if !ok {
@@ -70,7 +70,8 @@ func cacheOptions(g *model.Graph, layer int) []plan.Option {
 	var heavy []string
 	for i, name := range g.Labels(span.First, span.End) {
 		op := &g.Ops[int(span.First)+i]
-		if w := op.Row().Work; (w == model.MatMul || w == model.Attention) && !handedOn(g, span, op) {
+		w := op.Row().Work
+		if (w == model.MatMul || w == model.Attention) && g.Uncachable(span.First+model.OpID(i)) == "" && !handedOn(g, span, op) {
 			heavy = append(heavy, name)
 		}
 	}

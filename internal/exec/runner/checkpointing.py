@@ -6,6 +6,7 @@ import functools
 import torch
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
+import parts
 from refusal import Refusal
 
 
@@ -32,7 +33,7 @@ class Checkpointing:
         if self.plant == "in place":
             f = changes_its_input(f)
         return checkpoint(
-            self.witness.watch(name, f), *tensors, use_reentrant=False, preserve_rng_state=self.plant != "random state",
+            self.witness.watch(name, forgetful(f)), *tensors, use_reentrant=False, preserve_rng_state=self.plant != "random state",
             context_fn=functools.partial(self.contexts, cache),
         )
 
@@ -68,6 +69,17 @@ class Both:
 
     def __exit__(self, *error):
         return self.stack.__exit__(*error)
+
+
+def forgetful(f):
+    """An early stop is an exception through the region."""
+    def run(*tensors):
+        try:
+            return f(*tensors)
+        except BaseException:
+            parts.forget()
+            raise
+    return run
 
 
 def changes_its_input(f):

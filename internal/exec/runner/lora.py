@@ -15,7 +15,7 @@ def adapt(model, spec, device):
     dtype = weights_dtype(lora.get("dtype") or "fp32")
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            if name in lora["targets"] and isinstance(child, nn.Linear):
+            if name in lora["targets"] and (isinstance(child, nn.Linear) or type(child).__name__ == "Conv1D"):
                 setattr(module, name, Adapted(child, lora, dtype, device))
     if (spec.get("checkpoint") or "none") != "none":  # peft's enable_input_require_grads goes with checkpointing
         input_gradients(model)
@@ -36,8 +36,13 @@ class Adapted(nn.Module):
         super().__init__()
         r = lora["r"]
         self.base, self.p, self.scale = base, lora.get("dropout", 0), lora.get("alpha", 2 * r) / r
-        self.A = nn.Linear(base.in_features, r, bias=False, dtype=dtype, device=device)
-        self.B = nn.Linear(r, base.out_features, bias=False, dtype=dtype, device=device)
+        out, width = base.weight.shape if isinstance(base, nn.Linear) else reversed(base.weight.shape)  # GPT-2's Conv1D is not transposed
+        self.A = nn.Linear(width, r, bias=False, dtype=dtype, device=device)
+        self.B = nn.Linear(r, out, bias=False, dtype=dtype, device=device)
+
+    @property
+    def weight(self):  # T5 asks its last projection for its dtype
+        return self.base.weight
 
     def forward(self, x):
         y = self.base(x)

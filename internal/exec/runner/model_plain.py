@@ -256,7 +256,7 @@ class TorchEncoder(Plain):
         else:
             layer = self.encoder_layer
         self.plan_layers = nn.ModuleList(layer(s) for _ in range(s["L"]))
-        self.norm = nn.LayerNorm(h) if s.get("final_norm") else nn.Identity()
+        self.norm = nn.LayerNorm(h, bias=s["bias"]["norm"]) if s.get("final_norm") else nn.Identity()
         self.head = nn.Linear(h, s.get("labels") or s["vocab"], bias=s["bias"]["head"])
         if s["tied"]:
             self.head.weight = self.embedding.weight

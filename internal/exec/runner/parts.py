@@ -90,6 +90,16 @@ class Row:
         self.modules[0].forward = lambda x: run(lambda x: down(act(up(x))), x)
 
 
+# Results that a Fan's readers have yet to take.
+waiting = []
+
+
+def forget():
+    """A recompute that stops early leaves results that no reader comes for: they would live until the next forward."""
+    for results in waiting:
+        results.clear()
+
+
 class Fan:
     """A module and the projections that read its output, though others call them: the first call runs them all, and
     each projection's own call takes the result that is there already.
@@ -106,6 +116,7 @@ class Fan:
         readers = [forward_of(r) for r in self.readers]
         followers = {i: (f, forward_of(f)) for i, f in self.followers.items()}
         results = {}
+        waiting.append(results)
 
         def compute(x):
             y = first(x)
@@ -355,12 +366,13 @@ def find(model, layer, arch, span):
 
 def encoder_part(layer, span):
     """The parts of PyTorch's own encoder layer, whose MLP is a method and whose activation may be a function."""
+    act = layer.activation
     return {
         "attn": lambda: SelfAttention(layer.self_attn),
         "core": lambda: Kernel(layer.self_attn),
         "mlp": lambda: Method(layer, "_ff_block"),
         "norm2": lambda: Fan(layer.norm2, [layer.linear1]),
-        "act": lambda: Fan((layer, "activation"), [layer.linear2], between=[layer.dropout]),
+        "act": lambda: Fan(act if isinstance(act, nn.Module) else (layer, "activation"), [layer.linear2], between=[layer.dropout]),
     }.get(span, lambda: None)()
 
 
