@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -76,7 +75,7 @@ func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec,
 			name = defaultPreset
 		}
 		var err error
-		spec, err = model.LoadAny(name, os.ReadFile)
+		spec, err = model.LoadAny(name, readInput)
 		if is[model.Diagnostics](err) && holdsPlan(name) {
 			return nil, &inputError{fmt.Errorf("%s is a plan file, not a model: price it with --strategy %s", name, name)}
 		}
@@ -112,7 +111,7 @@ func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec,
 
 // holdsPlan is true for a file that reads as a plan.
 func holdsPlan(name string) bool {
-	src, err := os.ReadFile(name)
+	src, err := readInput(name)
 	if err != nil {
 		return false
 	}

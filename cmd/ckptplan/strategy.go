@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,7 +63,7 @@ func unreadable(name string, err error) error {
 }
 
 func readPlan(name string) (*plan.File, error) {
-	src, err := os.ReadFile(name)
+	src, err := readInput(name)
 	if err != nil {
 		return nil, unreadable(name, err)
 	}

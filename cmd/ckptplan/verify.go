@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -218,7 +217,7 @@ func planFile(name string) (*plan.File, error) {
 	if _, preset := model.PresetName(name); preset && !isPlanFile(name) {
 		return nil, nil
 	}
-	src, err := os.ReadFile(name)
+	src, err := readInput(name)
 	if err != nil {
 		return nil, nil // a model's name, or a folder
 	}

@@ -203,7 +203,7 @@ func TestLoadRefusesWholeFiles(t *testing.T) {
 		"blank":         {[]byte(" \n\n"), "x.yaml: empty: expected a YAML spec with the keys L, S, H, B, heads, dtype"},
 		"binary":        {[]byte("\x7fELF\x00\x01"), "x.yaml: a binary file, not a YAML spec with the keys L, S, H, B, heads, dtype"},
 		"not UTF-8":     {[]byte("name: \xff\xfe"), "x.yaml: a binary file, not a YAML spec with the keys L, S, H, B, heads, dtype"},
-		"huge":          {bytes.Repeat([]byte("a"), 5<<20), "x.yaml: 5242880 bytes: too large for a YAML spec with the keys L, S, H, B, heads, dtype"},
+		"huge":          {bytes.Repeat([]byte("a"), 5<<20), "x.yaml: more than 4 MiB: too large for a YAML spec with the keys L, S, H, B, heads, dtype"},
 		"two documents": {[]byte(minimal + "---\n" + minimal), "x.yaml: more than one document: a spec file holds one"},
 	} {
 		t.Run(name, func(t *testing.T) {
