@@ -115,6 +115,9 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := o.checkGlobal(spec); err != nil {
+		return err
+	}
 	if o.objective == string(report.MaxSeq) && spec.Image != nil {
 		return usagef("--objective max-seq: the sequence of %s is its patches, which the image's size decides", spec.Name)
 	}
@@ -275,6 +278,18 @@ func (o *optimizeOptions) checkSearch(cmd *cobra.Command, device unit.Bytes) err
 		return usagef("--objective max-batch chooses the micro batch: leave --batch out")
 	case objective == report.MaxSeq && cmd.Flags().Changed("seq"):
 		return usagef("--objective max-seq chooses the sequence length: leave --seq out")
+	}
+	return nil
+}
+
+// checkGlobal refuses a global batch that no number of micro batches makes up in a lifetime.
+func (o *optimizeOptions) checkGlobal(spec *model.Spec) error {
+	if o.global == 0 {
+		return nil
+	}
+	probe, one := *spec, 1
+	if err := probe.Override(model.Overrides{Batch: &one, GradAccum: (*int)(&o.global)}); err != nil {
+		return usagef("--global-batch: %w", err)
 	}
 	return nil
 }

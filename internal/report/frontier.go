@@ -27,7 +27,11 @@ type Frontier struct {
 	// a budget, or if nothing fits.
 	AtBudget *FrontierPoint `json:"at_budget,omitempty"`
 	AtMore   *FrontierPoint `json:"at_1gb_more,omitempty"`
+	// Verdict is that on the fastest point within the budget, or on the lowest peak if none leaves the whole reserve. It is
+	// absent without a budget.
+	Verdict *Verdict `json:"verdict,omitempty"`
 
+	fit        Fit
 	estimation *Estimation
 	base       int64 // the step without recompute, in nanoseconds
 }
@@ -94,6 +98,12 @@ func (s *Study) Frontier(ctx context.Context, req FrontierRequest) (*Frontier, e
 		b := Budget{Device: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet}
 		f.TensorBudget = b.Tensors()
 		f.AtBudget = f.within(f.TensorBudget)
+		judged := f.AtBudget
+		if judged == nil {
+			judged = &f.Points[0]
+		}
+		f.fit = b.Fit(judged.PeakBytes)
+		f.Verdict = &f.fit.Verdict
 		b.Device += unit.GB
 		f.AtMore = f.within(b.Tensors())
 	}
@@ -132,5 +142,5 @@ func (f *Frontier) within(peak unit.Bytes) *FrontierPoint {
 	return &f.Points[i-1]
 }
 
-// Fits is false if there is a budget that no point is within.
-func (f *Frontier) Fits() bool { return f.BudgetBytes == 0 || f.AtBudget != nil }
+// Fits is false if there is a budget in which not even the lowest peak may run.
+func (f *Frontier) Fits() bool { return f.Verdict == nil || *f.Verdict != OOM }

@@ -109,9 +109,12 @@ func smallerBatches(b int) []int {
 
 // hints simulates the changes on top of the chosen estimate and ranks those that lower its peak by 2 % or more: what
 // fits first, by throughput; then what does not, by peak. What changes the training comes last.
-func (e *Estimation) hints(ctx context.Context) ([]Hint, error) {
+//
+// planned says that the plan is the search's own: then no strategy is suggested, which optimize does not take, and the
+// flags lead to a plan that is as lean.
+func (e *Estimation) hints(ctx context.Context, planned bool) ([]Hint, error) {
 	base := e.prices[e.chosen]
-	full := base.Plan.Strategy == "full"
+	full := planned || base.Plan.Strategy == "full"
 	var hints []Hint
 	joined := 0
 	all := change{words: "all that help, without another optimizer"}

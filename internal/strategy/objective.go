@@ -205,10 +205,17 @@ func MaxSequence(ctx context.Context, s *model.Spec, req Request, step int) (int
 	return n * step, res, err
 }
 
-// largestThatFits doubles n until nothing fits, then bisects.
+// MostTried is where the search for the largest size ends, in steps.
+const MostTried = 1 << 24
+
+// largestThatFits doubles n until nothing fits, then bisects. A step that is too large to be estimated does not fit.
 func largestThatFits(ctx context.Context, req Request, at func(n int) *model.Spec) (int, *Result, error) {
 	try := func(n int) (*Result, error) {
-		p, err := programOf(at(n))
+		spec := at(n)
+		if n > 1 && spec.TooLarge() {
+			return nil, &NoPlanError{}
+		}
+		p, err := programOf(spec)
 		if err != nil {
 			return nil, err
 		}
@@ -229,7 +236,7 @@ func largestThatFits(ctx context.Context, req Request, at func(n int) *model.Spe
 			return 0, nil, err
 		}
 		best, lo = res, hi
-		if hi *= 2; hi > 1<<24 {
+		if hi *= 2; hi > MostTried {
 			return lo, best, nil
 		}
 	}
