@@ -83,6 +83,10 @@ func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec,
 			return nil, err
 		}
 	}
+	if spec == known {
+		own := *known // flags change the copy, so that a plan for other settings is noticed
+		spec = &own
+	}
 	given := cmd.Flags().Changed
 	over := model.Overrides{Precision: o.precision, Attention: o.attention, Activation: o.activation, Norm: o.norm, Optimizer: o.optimizer}
 	if given("batch") {

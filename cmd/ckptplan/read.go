@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"sync"
@@ -27,6 +28,7 @@ func readInput(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	src = bytes.TrimPrefix(src, []byte("\ufeff")) // the mark that editors of Windows write before UTF-8
 	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
 		pipes.Store(name, src)
 	}

@@ -131,7 +131,11 @@ func (r *reader) unreadable(src []byte, want string) bool {
 func (r *reader) syntax(err error) {
 	var le *yaml.LoadError
 	if errors.As(err, &le) && le.Mark.Line > 0 {
-		r.line(le.Mark.Line, le.Mark.Column, "not YAML: %s", le.Message)
+		text := le.Message
+		if n, col := le.Mark.Line, le.Mark.Column; n <= len(r.lines) && col >= 1 && col <= len(r.lines[n-1]) && r.lines[n-1][col-1] == '\t' {
+			text = "a tab, where YAML is indented with blanks"
+		}
+		r.line(le.Mark.Line, le.Mark.Column, "not YAML: %s", text)
 		return
 	}
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
