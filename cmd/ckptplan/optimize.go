@@ -296,8 +296,11 @@ func (o *optimizeOptions) checkGlobal(spec *model.Spec) error {
 
 // checkPlaces refuses files that could not be written after the search, or would be written over each other.
 func (o *optimizeOptions) checkPlaces() error {
-	if o.plan != "" && o.plan == o.file {
+	if o.plan != "" && o.file != "" && filepath.Clean(o.plan) == filepath.Clean(o.file) {
 		return usagef("--plan and --output are the same file, %s", o.plan)
+	}
+	if o.plot != "" && o.file != "" && filepath.Clean(o.plot) == filepath.Clean(o.file) {
+		return usagef("--plot and --output are the same file, %s", o.plot)
 	}
 	if err := placeOf("plan", o.plan); err != nil {
 		return err

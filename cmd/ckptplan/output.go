@@ -105,6 +105,7 @@ func writeWhole(file string, content []byte) (err error) {
 	defer func() {
 		if err != nil {
 			_ = os.Remove(tmp.Name())
+			err = fmt.Errorf("%s: %w", file, cause(err))
 		}
 	}()
 	_, err = tmp.Write(content)
@@ -146,8 +147,12 @@ func beside(file string) (*os.File, error) {
 // cause is an error without the name of the file, which may be one that nobody gave.
 func cause(err error) error {
 	var place *fs.PathError
-	if errors.As(err, &place) {
+	var move *os.LinkError
+	switch {
+	case errors.As(err, &place):
 		return place.Err
+	case errors.As(err, &move):
+		return move.Err
 	}
 	return err
 }
