@@ -69,6 +69,9 @@ func runEstimate(cmd *cobra.Command, g *globals, o *estimateOptions) error {
 			known = f.Spec // without MODEL plans are priced for their own
 		}
 	}
+	if len(files) > 0 && known == nil && o.model == "" {
+		return usagef("the plan file has no spec of its own: name the model that it is for")
+	}
 	spec, err := o.load(cmd, known)
 	if err != nil {
 		return err
