@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -196,7 +197,10 @@ func (o *optimizeOptions) runFrontier(cmd *cobra.Command, g *globals, study *rep
 	watch := progress(cmd.ErrOrStderr(), "searching")
 	f, err := study.Frontier(cmd.Context(), req)
 	watch.stop()
-	if err != nil {
+	switch {
+	case errors.Is(err, strategy.ErrEffort):
+		return usagef("--quantum %s: %w: give a larger one", o.quantum.bytes, err)
+	case err != nil:
 		return err
 	}
 	if o.plot != "" {

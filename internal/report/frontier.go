@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"fmt"
 	"sort"
 
 	"ckptplan/internal/plan"
@@ -83,6 +84,9 @@ func (s *Study) Frontier(ctx context.Context, req FrontierRequest) (*Frontier, e
 	f := &Frontier{
 		FormatVersion: formatVersion, Model: e.Model, GPU: e.GPU, Assumptions: e.Assumptions, BudgetBytes: req.Device,
 		LossBytes: unit.Bytes(t.Loss), estimation: e, base: t.BaseTime,
+	}
+	if t.Quantum > 0 && req.Quantum <= 1 && t.Loss > 0 {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("forward and backward bind at once, and the exact search grew too large: sizes were rounded up to multiples of %s, as with --quantum", unit.Bytes(t.Quantum)))
 	}
 	accum := int64(max(1, s.Spec.Train.GradAccum)) // a point's time is that of one micro batch
 	for _, p := range t.Points {

@@ -63,9 +63,8 @@ func changes(s *model.Spec, full bool) []change {
 		drop := false
 		cs = append(cs, change{words: "let go of the logits before backward", flags: "--keep-logits=false", settings: model.Overrides{KeepLogits: &drop}})
 	}
-	if s.Chunkable() && s.Train.LossChunks <= 1 {
-		chunks := 8
-		cs = append(cs, change{words: "head and loss in 8 parts, each recomputed", flags: "--loss-chunks 8", settings: model.Overrides{LossChunks: &chunks}})
+	if chunks := min(8, s.S); s.Chunkable() && s.Train.LossChunks <= 1 && chunks > 1 { // a micro batch of 1 has S tokens
+		cs = append(cs, change{words: fmt.Sprintf("head and loss in %d parts, each recomputed", chunks), settings: model.Overrides{LossChunks: &chunks}}.flagged())
 	}
 	if s.Activation == composed {
 		cs = append(cs, change{words: "the same GELU in one kernel", flags: "--activation " + oneKernel, settings: model.Overrides{Activation: oneKernel}})
@@ -126,6 +125,9 @@ func (e *Estimation) hints(ctx context.Context, planned bool) ([]Hint, error) {
 		if err != nil {
 			return nil, err
 		}
+		if h == nil {
+			continue
+		}
 		if was := unit.Bytes(base.Timeline.Peak.Bytes); h.PeakBytes <= was-was/worthwhile {
 			hints = append(hints, *h)
 			if !c.other {
@@ -151,7 +153,9 @@ func (e *Estimation) hints(ctx context.Context, planned bool) ([]Hint, error) {
 		if err != nil {
 			return nil, err
 		}
-		hints = append([]Hint{*h}, hints...)
+		if h != nil {
+			hints = append([]Hint{*h}, hints...)
+		}
 	}
 	if spec := e.study.Spec; e.oom() && (len(hints) == 0 || !hints[0].fits()) && spec.Train.LoRA == nil && spec.TakesLoRA(rank) {
 		// Weights, gradients and their state are too much, or nearly; what is left without them may be helped by any change.
@@ -165,7 +169,7 @@ func (e *Estimation) hints(ctx context.Context, planned bool) ([]Hint, error) {
 		if err != nil {
 			return nil, err
 		}
-		if h.fits() {
+		if h != nil && h.fits() {
 			hints = append([]Hint{*h}, hints...)
 		}
 	}
@@ -245,11 +249,11 @@ func (c *change) line() string {
 	return text[min(1, len(text)):]
 }
 
-// try simulates one change.
+// try simulates one change; nil if the spec does not take it (more parts of the loss than the smaller batch has tokens).
 func (e *Estimation) try(base Choice, c change) (*Hint, error) {
 	spec := *e.study.Spec
-	if err := spec.Override(c.settings); err != nil {
-		return nil, err
+	if spec.Override(c.settings) != nil {
+		return nil, nil
 	}
 	study, err := NewStudy(&spec, e.study.Sheet)
 	if err != nil {
