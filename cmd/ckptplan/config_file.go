@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v4"
 
 	"ckptplan/internal/model"
 	"ckptplan/internal/nearest"
@@ -16,14 +15,14 @@ import (
 // settingsFile is a config file with the places of its keys, so that everything wrong with it is told at once.
 type settingsFile struct {
 	src []byte
-	doc *model.Document       // nil without a file, and for one with nothing in it
-	at  map[string]*yaml.Node // the value of a flag
+	doc *model.Document          // nil without a file, and for one with nothing in it
+	at  map[string]model.Setting // by flag
 }
 
 // readSettings reads a config file, "" for none. Keys are flags of some command, each once, with a value or, where the
 // flag takes several, a list.
 func readSettings(root *cobra.Command, file string) (*settingsFile, error) {
-	s := &settingsFile{at: map[string]*yaml.Node{}}
+	s := &settingsFile{at: map[string]model.Setting{}}
 	if file == "" {
 		return s, nil
 	}
@@ -37,49 +36,41 @@ func readSettings(root *cobra.Command, file string) (*settingsFile, error) {
 	if s.doc, err = model.ParseDocument(file, s.src, "config", "settings such as budget: 24GB"); err != nil {
 		return nil, err
 	}
-	n := s.doc.Root
-	if n.Kind != yaml.MappingNode {
-		s.doc.At(n, "a config file is a map of flags such as budget: 24GB")
-		return s, s.err()
-	}
 	known := settings(root)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		k, v := n.Content[i], n.Content[i+1]
-		flag := strings.ReplaceAll(k.Value, "_", "-")
-		if v.Kind == yaml.AliasNode {
-			v = v.Alias
-		}
-		switch first := s.at[flag]; {
+	for _, x := range s.doc.Settings("budget: 24GB") {
+		flag := strings.ReplaceAll(x.Key, "_", "-")
+		first, twice := s.at[flag]
+		switch {
 		case !slices.Contains(known, flag):
-			s.unknown(k, flag, known)
-		case first != nil:
-			s.doc.At(k, "%s is given twice (first in line %d)", k.Value, first.Line)
-		case v.Kind == yaml.MappingNode, v.Kind == yaml.SequenceNode && !several(root, flag):
-			s.doc.At(v, "%s takes one value", k.Value)
+			s.unknown(x, flag, known)
+		case twice:
+			s.doc.WrongKey(x, "%s is given twice (first in line %d)", x.Key, first.Line())
+		case x.Map, x.List && !several(root, flag):
+			s.doc.WrongValue(x, "%s takes one value", x.Key)
 		default:
-			s.at[flag] = v
+			s.at[flag] = x
 		}
 	}
 	return s, s.err()
 }
 
 // unknown reports a key that is no flag, with the one that it most likely means.
-func (s *settingsFile) unknown(k *yaml.Node, flag string, known []string) {
+func (s *settingsFile) unknown(x model.Setting, flag string, known []string) {
 	near := strings.TrimPrefix(model.FlagOf(flag), "--")
 	if near == "" {
 		near = nearest.Name(flag, known)
 	}
 	if near == "" {
-		s.doc.At(k, "unknown key %q: known are %s", k.Value, strings.Join(known, ", "))
+		s.doc.WrongKey(x, "unknown key %q: known are %s", x.Key, strings.Join(known, ", "))
 		return
 	}
-	s.doc.At(k, "unknown key %q (did you mean %q?)", k.Value, near)
+	s.doc.WrongKey(x, "unknown key %q (did you mean %q?)", x.Key, near)
 }
 
 // wrong reports a value that a flag refused.
 func (s *settingsFile) wrong(flag string, err error) {
-	if n := s.at[flag]; n != nil {
-		s.doc.At(n, "%v", err)
+	if x, ok := s.at[flag]; ok {
+		s.doc.WrongValue(x, "%v", err)
 	}
 }
 
