@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -61,6 +62,10 @@ func (o *budgetOptions) kept() unit.Bytes {
 	return -1
 }
 
+// maxSize bounds a size that a flag gives, as a spec's own need is bounded: what is above is no memory of a device, and
+// what is computed with it would not be whole numbers of 64 bits.
+const maxSize = unit.PB
+
 // sizeFlag is a flag that holds a size, and whether it was given.
 type sizeFlag struct {
 	bytes unit.Bytes
@@ -74,8 +79,11 @@ func (f *sizeFlag) Set(s string) error {
 		return nil
 	}
 	b, err := unit.ParseBytes(s)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case b > maxSize:
+		return fmt.Errorf("size %q: above 1 PB, which no device has", s)
 	}
 	f.bytes, f.set = b, true
 	return nil

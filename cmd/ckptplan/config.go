@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,19 +33,20 @@ func configure(cmd *cobra.Command, g *globals) error {
 	if file == "" && !slices.ContainsFunc(g.environ, func(v string) bool { return strings.HasPrefix(v, envPrefix+"_") }) {
 		return nil
 	}
+	if err := misspelt(cmd.Root(), g.environ); err != nil {
+		return err
+	}
 	v := viper.New()
 	v.SetEnvPrefix(envPrefix)
 	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
 	v.AutomaticEnv()
-	if file != "" {
-		v.SetConfigFile(file)
-		v.SetConfigType("yaml")
-		if err := v.ReadInConfig(); err != nil {
-			return &inputError{fmt.Errorf("%s: %w", file, err)}
-		}
-	}
-	if err := onlySettings(cmd.Root(), v.AllKeys(), file); err != nil {
+	v.SetConfigType("yaml")
+	written, err := readSettings(cmd.Root(), file)
+	if err != nil {
 		return err
+	}
+	if err := v.ReadConfig(bytes.NewReader(written.src)); err != nil {
+		return &inputError{fmt.Errorf("%s: %w", file, err)}
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value := v.Get(key(v, f.Name))
@@ -55,11 +57,18 @@ func configure(cmd *cobra.Command, g *globals) error {
 		if _, list := f.Value.(pflag.SliceValue); list {
 			text = strings.Join(v.GetStringSlice(key(v, f.Name)), ",")
 		}
-		if e := cmd.Flags().Set(f.Name, text); e != nil {
-			err = wrongSetting(f.Name, file, g.environ, plainValue(e))
+		if e := cmd.Flags().Set(f.Name, text); e == nil {
+			return
+		} else if variable := variableOf(f.Name, g.environ); variable != "" {
+			err = usagef("%s: %w", variable, plainValue(e))
+		} else {
+			written.wrong(f.Name, plainValue(e))
 		}
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return written.err()
 }
 
 // key is the name of a flag as the config file has it: keep-logits or keep_logits.
@@ -70,13 +79,32 @@ func key(v *viper.Viper, flag string) string {
 	return flag
 }
 
-// wrongSetting says where a value that a flag refused is from.
-func wrongSetting(flag, file string, environ []string, err error) error {
+// variableOf is the variable of the environment that sets a flag, "" if none does.
+func variableOf(flag string, environ []string) string {
 	variable := envPrefix + "_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-	if slices.ContainsFunc(environ, func(e string) bool { return strings.HasPrefix(e, variable+"=") }) {
-		return usagef("%s: %w", variable, err)
+	for _, e := range environ {
+		if value, ok := strings.CutPrefix(e, variable+"="); ok && value != "" {
+			return variable
+		}
 	}
-	return &inputError{fmt.Errorf("%s: %s: %w", file, flag, err)}
+	return ""
+}
+
+// misspelt refuses a CKPTPLAN_* variable that is no setting but nearly one: what it was meant to set would be forgotten.
+// Variables of other names are other people's.
+func misspelt(root *cobra.Command, environ []string) error {
+	known := append(settings(root), local...)
+	for _, e := range environ {
+		name, _, _ := strings.Cut(e, "=")
+		flag, ok := strings.CutPrefix(name, envPrefix+"_")
+		if flag = strings.ToLower(strings.ReplaceAll(flag, "_", "-")); !ok || slices.Contains(known, flag) {
+			continue
+		}
+		if near := nearest.Name(flag, known); near != "" {
+			return usagef("%s is no setting (did you mean %s_%s?)", name, envPrefix, strings.ToUpper(strings.ReplaceAll(near, "-", "_")))
+		}
+	}
+	return nil
 }
 
 // configFile is --config, else CKPTPLAN_CONFIG, else the user's own file if there is one, else "".
@@ -89,7 +117,7 @@ func configFile(cmd *cobra.Command, g *globals) (string, error) {
 	}
 	if file != "" {
 		if _, err := os.Stat(file); err != nil {
-			return "", usagef("--config: %w", err)
+			return "", usagef("config file %s: %w", file, cause(err))
 		}
 		return file, nil
 	}
@@ -102,20 +130,6 @@ func configFile(cmd *cobra.Command, g *globals) (string, error) {
 		return "", nil
 	}
 	return file, nil
-}
-
-// onlySettings refuses keys that are no flag of any command.
-func onlySettings(root *cobra.Command, keys []string, file string) error {
-	known := settings(root)
-	for _, k := range keys {
-		if !slices.Contains(known, strings.ReplaceAll(k, "_", "-")) {
-			if near := nearest.Name(k, known); near != "" {
-				return &inputError{fmt.Errorf("%s: unknown key %q (did you mean %q?)", file, k, near)}
-			}
-			return &inputError{fmt.Errorf("%s: unknown key %q: known are %s", file, k, strings.Join(known, ", "))}
-		}
-	}
-	return nil
 }
 
 // settings are the flags of all commands, sorted.

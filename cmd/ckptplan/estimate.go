@@ -55,9 +55,6 @@ func runEstimate(cmd *cobra.Command, g *globals, o *estimateOptions) error {
 	if err := o.check(g); err != nil {
 		return err
 	}
-	if cmd.Flags().Changed("strategy") && len(o.names) == 0 {
-		return usagef("--strategy is empty: leave it out, or name strategies or plan files")
-	}
 	card, err := o.card()
 	if err != nil {
 		return err
@@ -67,16 +64,19 @@ func runEstimate(cmd *cobra.Command, g *globals, o *estimateOptions) error {
 		return err
 	}
 	var known *model.Spec
-	for _, f := range files {
-		if len(files) == 1 {
-			known = f.Spec // a plan alone is priced for its own model
+	for _, name := range o.names {
+		if f := files[name]; f != nil && known == nil {
+			known = f.Spec // without MODEL plans are priced for their own
 		}
+	}
+	if len(files) > 0 && known == nil && o.model == "" {
+		return usagef("the plan file has no spec of its own: name the model that it is for")
 	}
 	spec, err := o.load(cmd, known)
 	if err != nil {
 		return err
 	}
-	choices, err := o.choices(spec, files)
+	choices, err := o.choices(spec, o.model, files)
 	if err != nil {
 		return err
 	}

@@ -45,3 +45,36 @@ func TestHintsAreWhatTheirFlagsGive(t *testing.T) {
 		}
 	}
 }
+
+// TestHintsOfASearchAreTakenByIt runs what optimize suggests: it takes the flags, and finds a plan where one was said to
+// fit.
+func TestHintsOfASearchAreTakenByIt(t *testing.T) {
+	for _, args := range [][]string{
+		{"gpt2", "--budget", "1GB"},
+		{"gpt2", "--budget", "7.1GB"},
+		{"gpt2", "--budget", "3GB", "--target", "torchtune"},
+		{"gpt2", "--budget", "1GB", "--objective", "max-batch"},
+		{"llama-3.2-1b", "--budget", "9GB", "--seq", "2048"},
+	} {
+		args = append([]string{"optimize", "--format", "json"}, args...)
+		_, stdout, stderr := ckptplan(args...)
+		var o struct {
+			Hints []struct {
+				Flags   string `json:"flags"`
+				Verdict string `json:"verdict"`
+			} `json:"hints"`
+		}
+		if err := json.Unmarshal([]byte(stdout), &o); err != nil {
+			t.Fatal(err, stderr)
+		}
+		if len(o.Hints) == 0 {
+			t.Errorf("%v: no hints", args)
+		}
+		for _, h := range o.Hints {
+			code, _, stderr := ckptplan(append(args, strings.Fields(h.Flags)...)...)
+			if code != exitOK && (h.Verdict != "oom" || code != exitDoesNotFit) {
+				t.Errorf("%v with %s: exit code %d, %s; the hint says %s", args, h.Flags, code, stderr, h.Verdict)
+			}
+		}
+	}
+}

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -83,13 +82,17 @@ func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec,
 			replaced = append(replaced, "attention")
 		}
 		var err error
-		spec, err = model.LoadAny(name, os.ReadFile, replaced...)
+		spec, err = model.LoadAny(name, readInput, replaced...)
 		if is[model.Diagnostics](err) && holdsPlan(name) {
 			return nil, &inputError{fmt.Errorf("%s is a plan file, not a model: price it with --strategy %s", name, name)}
 		}
 		if err != nil {
 			return nil, err
 		}
+	}
+	if spec == known {
+		own := *known // flags change the copy, so that a plan for other settings is noticed
+		spec = &own
 	}
 	given := cmd.Flags().Changed
 	over := model.Overrides{Precision: o.precision, Attention: o.attention, Activation: o.activation, Norm: o.norm, Optimizer: o.optimizer}
@@ -119,7 +122,7 @@ func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec,
 
 // holdsPlan is true for a file that reads as a plan.
 func holdsPlan(name string) bool {
-	src, err := os.ReadFile(name)
+	src, err := readInput(name)
 	if err != nil {
 		return false
 	}

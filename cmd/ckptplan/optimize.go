@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -115,6 +116,9 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := o.checkGlobal(spec); err != nil {
+		return err
+	}
 	if o.objective == string(report.MaxSeq) && spec.Image != nil {
 		return usagef("--objective max-seq: the sequence of %s is its patches, which the image's size decides", spec.Name)
 	}
@@ -193,7 +197,10 @@ func (o *optimizeOptions) runFrontier(cmd *cobra.Command, g *globals, study *rep
 	watch := progress(cmd.ErrOrStderr(), "searching")
 	f, err := study.Frontier(cmd.Context(), req)
 	watch.stop()
-	if err != nil {
+	switch {
+	case errors.Is(err, strategy.ErrEffort):
+		return usagef("--quantum %s: %w: give a larger one", o.quantum.bytes, err)
+	case err != nil:
 		return err
 	}
 	if o.plot != "" {
@@ -279,10 +286,25 @@ func (o *optimizeOptions) checkSearch(cmd *cobra.Command, device unit.Bytes) err
 	return nil
 }
 
+// checkGlobal refuses a global batch that no number of micro batches makes up in a lifetime.
+func (o *optimizeOptions) checkGlobal(spec *model.Spec) error {
+	if o.global == 0 {
+		return nil
+	}
+	probe, one := *spec, 1
+	if err := probe.Override(model.Overrides{Batch: &one, GradAccum: (*int)(&o.global)}); err != nil {
+		return usagef("--global-batch: %w", err)
+	}
+	return nil
+}
+
 // checkPlaces refuses files that could not be written after the search, or would be written over each other.
 func (o *optimizeOptions) checkPlaces() error {
-	if o.plan != "" && o.plan == o.file {
+	if o.plan != "" && o.file != "" && filepath.Clean(o.plan) == filepath.Clean(o.file) {
 		return usagef("--plan and --output are the same file, %s", o.plan)
+	}
+	if o.plot != "" && o.file != "" && filepath.Clean(o.plot) == filepath.Clean(o.file) {
+		return usagef("--plot and --output are the same file, %s", o.plot)
 	}
 	if err := placeOf("plan", o.plan); err != nil {
 		return err

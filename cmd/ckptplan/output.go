@@ -84,33 +84,75 @@ func (g *globals) colour(w io.Writer) bool {
 	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
-// writeWhole writes a file whole or not at all: beside its place first, then renamed.
+// writeWhole writes a file whole or not at all: beside its place first, then renamed. As with a redirection of the shell
+// a link leads to the file that is written, an existing file keeps its mode and is left alone if it cannot be written,
+// and a new one gets the mode that the umask leaves.
 func writeWhole(file string, content []byte) (err error) {
-	if info, e := os.Stat(file); e == nil && !info.Mode().IsRegular() {
+	info, statErr := os.Stat(file)
+	if statErr == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(file, content, 0) // a device or a pipe, such as /dev/stdout, cannot be replaced
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
-	if err != nil {
-		var place *fs.PathError // of the temporary name
-		if errors.As(err, &place) {
-			err = place.Err
+	place := file
+	if statErr == nil {
+		if place, err = replaceable(file); err != nil {
+			return err
 		}
-		return fmt.Errorf("%s: %w", file, err)
+	}
+	tmp, err := beside(place)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, cause(err))
 	}
 	defer func() {
 		if err != nil {
 			_ = os.Remove(tmp.Name())
+			err = fmt.Errorf("%s: %w", file, cause(err))
 		}
 	}()
 	_, err = tmp.Write(content)
 	if e := tmp.Close(); err == nil {
 		err = e
 	}
-	if err == nil {
-		err = os.Chmod(tmp.Name(), 0o644)
+	if err == nil && statErr == nil {
+		err = os.Chmod(tmp.Name(), info.Mode().Perm())
 	}
 	if err == nil {
-		err = os.Rename(tmp.Name(), file)
+		err = os.Rename(tmp.Name(), place)
+	}
+	return err
+}
+
+// replaceable is the file that a name leads to, if it may be written.
+func replaceable(file string) (string, error) {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", file, cause(err))
+	}
+	if err := f.Close(); err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(file)
+}
+
+// beside creates a file of a new name in the folder of another.
+func beside(file string) (*os.File, error) {
+	for n := 0; ; n++ {
+		name := filepath.Join(filepath.Dir(file), fmt.Sprintf(".%s.%d.%d", filepath.Base(file), os.Getpid(), n))
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) || n > 999 {
+			return f, err
+		}
+	}
+}
+
+// cause is an error without the name of the file, which may be one that nobody gave.
+func cause(err error) error {
+	var place *fs.PathError
+	var move *os.LinkError
+	switch {
+	case errors.As(err, &place):
+		return place.Err
+	case errors.As(err, &move):
+		return move.Err
 	}
 	return err
 }

@@ -93,7 +93,11 @@ func message(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
 	}
-	return err.Error()
+	lines := strings.Split(err.Error(), "\n")
+	for i := range lines {
+		lines[i] = report.Visible(lines[i])
+	}
+	return strings.Join(lines, "\n")
 }
 
 // globals are the settings of every command.
@@ -120,7 +124,12 @@ Start with:  ckptplan estimate                                   a GPT of 1.3 bi
 		DisableAutoGenTag: true,
 		Args:              noSuchCommand,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return configure(cmd, g) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := notEmpty(cmd); err != nil {
+				return err
+			}
+			return configure(cmd, g)
+		},
 	}
 	root.SetVersionTemplate("ckptplan {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -134,7 +143,27 @@ Start with:  ckptplan estimate                                   a GPT of 1.3 bi
 	f.BoolVar(&g.noColor, "no-color", false, "no colour")
 	complete(root, "color", "auto", "always", "never")
 	root.AddCommand(newEstimateCommand(g), newOptimizeCommand(g), newVerifyCommand(g), newShowCommand(g), newModelsCommand(g), newGPUsCommand(g), newDocsCommand())
+	strictTopics(root)
 	return root
+}
+
+// strictTopics makes an unknown shell or topic an error: cobra prints help for it, which a script takes for completions.
+func strictTopics(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			c.Args, c.RunE = noSuchCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error {
+				if _, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return usagef("no help for %q; see ckptplan --help", strings.Join(args, " "))
+				}
+				return nil
+			}
+		}
+	}
 }
 
 // nearFlag asks for the flag that an unknown one most likely means.
@@ -177,7 +206,7 @@ func plainValue(err error) error {
 	return fmt.Errorf("invalid argument %q for \"--%s\" flag: %s", wrong.GetValue(), wrong.GetFlag().Name, form)
 }
 
-// noSuchCommand refuses arguments of the root, which are commands that do not exist.
+// noSuchCommand refuses arguments of the root or of a command of commands, which are commands that do not exist.
 func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -186,7 +215,7 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		text += fmt.Sprintf(" (did you mean %q?)", near[0])
 	}
-	return usagef("%s; see ckptplan --help", text)
+	return usagef("%s; see %s --help", text, cmd.CommandPath())
 }
 
 // atMostArgs refuses more than n arguments, and an empty one: that of a shell variable that is not set.
@@ -200,6 +229,19 @@ func atMostArgs(n int) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// notEmpty refuses flags that were given without a value, such as a shell variable that is not set: what is run instead
+// would not be what was meant.
+func notEmpty(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		list, isList := f.Value.(pflag.SliceValue)
+		empty := f.Value.Type() == "string" && f.Value.String() == "" || isList && len(list.GetSlice()) == 0
+		if empty && err == nil {
+			err = usagef("--%s is empty: leave it out, or give it a value", f.Name)
+		}
+	})
+	return err
 }
 
 // complete names the values of a flag for the shell.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +36,7 @@ certificate is wrong (the result is still printed).`,
 			if err := o.check(g); err != nil {
 				return err
 			}
-			src, err := os.ReadFile(args[0])
+			src, err := readInput(args[0])
 			if err != nil {
 				return unreadable(args[0], err)
 			}

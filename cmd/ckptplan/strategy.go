@@ -1,11 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,15 +53,11 @@ func isPlanFile(name string) bool {
 
 // unreadable says why a plan file that was named cannot be read.
 func unreadable(name string, err error) error {
-	var cause *fs.PathError
-	if errors.As(err, &cause) {
-		err = cause.Err
-	}
-	return usagef("plan file %s: %w", name, err)
+	return usagef("plan file %s: %w", name, cause(err))
 }
 
 func readPlan(name string) (*plan.File, error) {
-	src, err := os.ReadFile(name)
+	src, err := readInput(name)
 	if err != nil {
 		return nil, unreadable(name, err)
 	}
@@ -72,7 +65,7 @@ func readPlan(name string) (*plan.File, error) {
 }
 
 // choices are the strategies to price: those that were named, else what the spec says, else a comparison.
-func (o *strategyOptions) choices(s *model.Spec, files map[string]*plan.File) ([]report.Choice, error) {
+func (o *strategyOptions) choices(s *model.Spec, file string, files map[string]*plan.File) ([]report.Choice, error) {
 	layers := plan.LayersOf(s)
 	names := o.names
 	common := false
@@ -80,7 +73,7 @@ func (o *strategyOptions) choices(s *model.Spec, files map[string]*plan.File) ([
 	case len(names) == 1 && strings.EqualFold(names[0], "all"):
 		names, common = everyStrategy(layers), true
 	case len(names) == 0 && s.Checkpoint != "" && s.Checkpoint != "none":
-		return specChoice(s)
+		return specChoice(s, file)
 	case len(names) == 0:
 		names, common = compared, true
 	}
@@ -107,21 +100,33 @@ func (o *strategyOptions) choices(s *model.Spec, files map[string]*plan.File) ([
 	return out, nil
 }
 
-// specChoice is the strategy, or the plan file, that the spec itself names.
-func specChoice(s *model.Spec) ([]report.Choice, error) {
+// specChoice is the strategy, or the plan file, that the spec itself names. file is the spec's own, where there is one.
+func specChoice(s *model.Spec, file string) ([]report.Choice, error) {
+	c := report.Choice{Name: s.Checkpoint}
 	if isPlanFile(s.Checkpoint) {
 		f, err := readPlan(s.Checkpoint)
 		if err == nil {
 			err = f.Match(s)
 		}
 		if err != nil {
-			return nil, &inputError{fmt.Errorf("checkpoint: %w", err)}
+			return nil, wrongCheckpoint(file, err)
 		}
-		return []report.Choice{{Name: s.Checkpoint, Plan: &f.Plan}}, nil
+		c.Plan = &f.Plan
+		return []report.Choice{c}, nil
 	}
 	p, err := plan.Named(s.Checkpoint, plan.LayersOf(s))
 	if err != nil {
-		return nil, &inputError{fmt.Errorf("checkpoint: %w", err)}
+		return nil, wrongCheckpoint(file, err)
 	}
-	return []report.Choice{{Name: p.Strategy, Plan: p}}, nil
+	c.Name, c.Plan = p.Strategy, p
+	return []report.Choice{c}, nil
+}
+
+// wrongCheckpoint says where a spec names a strategy or a plan file that cannot be used.
+func wrongCheckpoint(file string, err error) error {
+	src, unread := readInput(file)
+	if unread != nil {
+		return &inputError{fmt.Errorf("checkpoint: %w", err)}
+	}
+	return model.Wrong(file, src, "checkpoint", "checkpoint: "+err.Error())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,9 +71,6 @@ func runVerify(cmd *cobra.Command, g *globals, o *verifyOptions, args []string) 
 	if err := o.check(g); err != nil {
 		return err
 	}
-	if err := notEmpty(cmd, "device", "engine", "python", "model", "strategy", "gpu", "save"); err != nil {
-		return err
-	}
 	if err := o.ready(cmd); err != nil {
 		return err
 	}
@@ -131,17 +127,6 @@ func runVerify(cmd *cobra.Command, g *globals, o *verifyOptions, args []string) 
 	return v.Err()
 }
 
-// notEmpty refuses flags that were given without a value, such as a shell variable that is not set: what is run instead
-// would not be what was meant.
-func notEmpty(cmd *cobra.Command, flags ...string) error {
-	for _, name := range flags {
-		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
-			return usagef("--%s is empty: leave it out, or give it a value", name)
-		}
-	}
-	return nil
-}
-
 // subject is the model to run and its plan, from the arguments and flags.
 func (o *verifyOptions) subject(cmd *cobra.Command, args []string) (*model.Spec, report.Choice, error) {
 	var none report.Choice
@@ -183,8 +168,7 @@ func (o *verifyOptions) subject(cmd *cobra.Command, args []string) (*model.Spec,
 	}
 	var known *model.Spec
 	if file != nil && file.Spec != nil {
-		own := *file.Spec // flags change the copy, so that a plan for other settings is noticed
-		known = &own
+		known = file.Spec
 	}
 	if file != nil && known == nil && o.model == "" {
 		return nil, none, usagef("the plan file has no spec of its own: name the model that it is for with --model")
@@ -196,7 +180,7 @@ func (o *verifyOptions) subject(cmd *cobra.Command, args []string) (*model.Spec,
 	if len(strategies.names) == 0 && (spec.Checkpoint == "" || spec.Checkpoint == "none") {
 		strategies.names = []string{"none"}
 	}
-	choices, err := strategies.choices(spec, files)
+	choices, err := strategies.choices(spec, o.model, files)
 	switch {
 	case err != nil:
 		return nil, none, err
@@ -218,7 +202,7 @@ func planFile(name string) (*plan.File, error) {
 	if _, preset := model.PresetName(name); preset && !isPlanFile(name) {
 		return nil, nil
 	}
-	src, err := os.ReadFile(name)
+	src, err := readInput(name)
 	if err != nil {
 		return nil, nil // a model's name, or a folder
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 
 	"ckptplan/internal/model"
@@ -14,7 +13,7 @@ func hfConfig(name string) []byte {
 		return nil
 	}
 	for _, file := range []string{name, filepath.Join(name, "config.json")} {
-		src, err := os.ReadFile(file)
+		src, err := readInput(file)
 		if err != nil {
 			continue
 		}

@@ -101,7 +101,8 @@ func (m *Measurement) StepTime() (Interval, bool) {
 	return Interval{Mean: mean, Half: t * stat.StdErr(dev, float64(n)), N: n}, true
 }
 
-// Append adds v to a file of measurements, one JSON value a line; the file is made if it is not there.
+// Append adds v to a file of measurements, one JSON value a line; the file is made if it is not there. What a full disk cuts
+// short is taken back, so that every line of the file is whole.
 func Append(path string, v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {
@@ -111,7 +112,11 @@ func Append(path string, v any) error {
 	if err != nil {
 		return err
 	}
+	before, unknown := f.Stat()
 	if _, err := f.Write(append(line, '\n')); err != nil {
+		if unknown == nil && before.Mode().IsRegular() {
+			_ = f.Truncate(before.Size())
+		}
 		_ = f.Close()
 		return err
 	}

@@ -35,6 +35,9 @@ func ParseDocument(name string, src []byte, noun, want string) (*Document, error
 	if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 {
 		root = doc.Content[0]
 	}
+	if r.unbounded(root) {
+		return nil, r.diags
+	}
 	return &Document{Root: root, r: r}, nil
 }
 

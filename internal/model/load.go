@@ -13,8 +13,8 @@ import (
 	"ckptplan/internal/nearest"
 )
 
-// maxSource is the longest document that is read: a spec is a page, a config.json some kilobytes.
-const maxSource = 4 << 20
+// MaxSource is the longest document that is read: a spec is a page, a config.json some kilobytes.
+const MaxSource = 4 << 20
 
 // Load reads a spec document. The error is a Diagnostics with everything that is wrong. name stands in the messages.
 func Load(name string, src []byte) (*Spec, error) {
@@ -117,8 +117,8 @@ func (r *reader) unreadable(src []byte, want string) bool {
 		return true
 	}
 	switch {
-	case len(src) > maxSource:
-		return whole("%d bytes: too large for %s", len(src), want)
+	case len(src) > MaxSource:
+		return whole("more than %d MiB: too large for %s", MaxSource>>20, want)
 	case bytes.IndexByte(src, 0) >= 0 || !utf8.Valid(src):
 		return whole("a binary file, not %s", want)
 	case len(bytes.TrimSpace(src)) == 0:
@@ -131,7 +131,11 @@ func (r *reader) unreadable(src []byte, want string) bool {
 func (r *reader) syntax(err error) {
 	var le *yaml.LoadError
 	if errors.As(err, &le) && le.Mark.Line > 0 {
-		r.line(le.Mark.Line, le.Mark.Column, "not YAML: %s", le.Message)
+		text := le.Message
+		if n, col := le.Mark.Line, le.Mark.Column; n <= len(r.lines) && col >= 1 && col <= len(r.lines[n-1]) && r.lines[n-1][col-1] == '\t' {
+			text = "a tab, where YAML is indented with blanks"
+		}
+		r.line(le.Mark.Line, le.Mark.Column, "not YAML: %s", text)
 		return
 	}
 	text := strings.TrimPrefix(err.Error(), "yaml: ")

@@ -18,6 +18,16 @@ const maxPixels = 1 << 16
 // maxBytes is where an estimate is taken for a unit slip: 1 PB.
 const maxBytes = 1e15
 
+const (
+	// maxOpFLOPs bounds the work of one op, of whose backward attention takes 5/2 in whole numbers: 5·1.8·10¹⁸ < 2⁶³.
+	maxOpFLOPs = 1.8e18
+	// maxFLOPs and maxMoved bound a step of all its micro batches; the slowest card of a data sheet would need decades.
+	maxFLOPs = 1e21
+	maxMoved = 1e18
+	// maxAccum bounds the micro batches of a step, each of which takes some time.
+	maxAccum = 1_000_000_000
+)
+
 // problem is one contradiction in a spec, at the key to change.
 type problem struct{ key, text string }
 
@@ -75,6 +85,9 @@ func (s *Spec) problems() []problem {
 	}
 	if s.L > maxLayers {
 		add("L", "L %d is above %d layers", s.L, maxLayers)
+	}
+	if n := s.Train.GradAccum; n > maxAccum {
+		add("train.grad_accum", "grad_accum %d is above %d micro batches", n, maxAccum)
 	}
 	if s.Positions == "learned" && s.Image == nil && s.MaxS > 0 && s.S+positionOffset(s.Arch) > s.MaxS {
 		add("S", "S %d is more than the %d learned positions (max_positions)", s.S, s.MaxS-positionOffset(s.Arch))
@@ -218,21 +231,38 @@ func (s *Spec) parallelProblems() (ps []problem) {
 	return ps
 }
 
-// tooLarge names the input that is furthest above what is common, if the step would need more than maxBytes. The
-// estimate is a lower bound in floating point: fp32 weights, gradients and Adam's two moments, one hidden-size and one
-// ffn-size tensor a layer, the logits, and the scores of one eager layer.
+// TooLarge is true for a step that no estimate is made for: its size is taken for a unit slip.
+func (s *Spec) TooLarge() bool {
+	_, text := s.tooLarge()
+	return text != ""
+}
+
+// tooLarge names the input that is furthest above what is common, if the step would need more than maxBytes, or so much
+// work that its FLOPs or nanoseconds would not be whole numbers of 64 bits. The estimates are lower bounds in floating
+// point: fp32 weights, gradients and Adam's two moments, one hidden-size and one ffn-size tensor a layer, the logits,
+// and the scores of one eager layer; the products of every layer and the head, and attention, forward alone.
 func (s *Spec) tooLarge() (key, text string) {
 	f := func(n int) float64 { return float64(max(n, 0)) }
-	experts := 1.0
+	experts, active, accum := 1.0, 1.0, math.Max(1, f(s.Train.GradAccum))
 	if s.MoE != nil {
-		experts = f(s.MoE.Experts)
+		experts, active = f(s.MoE.Experts), f(s.MoE.TopK)
 	}
+	layers, width := f(s.L+s.DecoderL), f(s.Heads)*f(s.HeadDim)
 	weights := f(s.Vocab)*f(s.H) + f(s.MaxS)*f(s.H)*oneIf(s.Positions == "learned") +
-		f(s.L+s.DecoderL)*(2*f(s.H)*f(s.HeadDim)*f(s.Heads+s.KVHeads)+2*f(s.H)*f(s.FFN)*experts)
+		layers*(2*f(s.H)*f(s.HeadDim)*f(s.Heads+s.KVHeads)+2*f(s.H)*f(s.FFN)*experts)
 	tokens := f(s.B) * f(s.S)
-	acts := tokens * (f(s.L)*(f(s.H)+f(s.FFN)+f(s.Heads)*f(s.HeadDim)) + f(s.Vocab))
+	acts := tokens * (f(s.L)*(f(s.H)+f(s.FFN)+width) + f(s.Vocab))
 	acts += tokens * f(s.S) * f(s.Heads) * oneIf(s.Attention == "eager")
-	if bytes := 16*weights + 2*acts; bytes < maxBytes && !math.IsNaN(bytes) {
+	attention, head, mlp := 4*tokens*f(s.S)*width, 2*tokens*f(s.H)*f(s.Vocab), 2*tokens*f(s.H)*f(s.FFN)
+	step := accum * (head + layers*(attention+2*active*mlp+4*tokens*f(s.H)*width))
+	switch bytes := 16*weights + 2*acts; {
+	case !(bytes < maxBytes):
+		text = "the step would need more than 1 PB"
+	case max(attention, head, mlp) > maxOpFLOPs:
+		text = "an op of the step would need more than 1.8 EFLOP"
+	case step > maxFLOPs || accum*2*acts > maxMoved:
+		text = "the step would take years"
+	default:
 		return "", ""
 	}
 	worst, name, value := 0.0, "", 0
@@ -250,12 +280,13 @@ func (s *Spec) tooLarge() (key, text string) {
 		{"vocab", s.Vocab, 131072},
 		{"max_positions", s.MaxS, 131072},
 		{"moe.experts", int(experts), 128},
+		{"train.grad_accum", s.Train.GradAccum, 1024},
 	} {
 		if x := f(in.n) / in.common; x > worst {
 			worst, name, value = x, in.name, in.n
 		}
 	}
-	return name, fmt.Sprintf("the step would need more than 1 PB: a unit slip? The largest input is %s: %d", name, value)
+	return name, fmt.Sprintf("%s: a unit slip? The largest input is %s: %d", text, name, value)
 }
 
 func oneIf(b bool) float64 {

@@ -236,6 +236,13 @@ func TestReadRefuses(t *testing.T) {
 		{"empty", "", " empty: expected a plan file with the keys format_version and nodes"},
 		{"binary", "\x00\x01", " a binary file, not a plan file with the keys format_version and nodes"},
 		{"not YAML", "nodes: [", "2:1: not YAML: did not find expected node content"},
+		{"an alias inside its own anchor", "format_version: 1\nnodes: &n [{first: 0, last: 3, segment: true, inner: *n}]\n", "2:54: an alias stands inside its own anchor: it would never end"},
+		{
+			"aliases without end", "format_version: 1\nnodes:\n- &a {inner: [0, 0, 0, 0, 0, 0, 0, 0]}\n- &b {inner: [*a, *a, *a, *a, *a, *a, *a, *a]}\n- &c {inner: [*b, *b, *b, *b, *b, *b, *b, *b]}\n" +
+				"- &d {inner: [*c, *c, *c, *c, *c, *c, *c, *c]}\n- &e {inner: [*d, *d, *d, *d, *d, *d, *d, *d]}\n- &f {inner: [*e, *e, *e, *e, *e, *e, *e, *e]}\n- {inner: [*f, *f, *f, *f, *f, *f, *f, *f]}\n",
+			"9:11: aliases stand for more than 1048576 values",
+		},
+		{"nested deeply", "format_version: 1\nnodes: " + strings.Repeat("[", 1002) + strings.Repeat("]", 1002) + "\n", "2:8: nested more than 1000 deep"},
 		{"two documents", "format_version: 1\n---\nnodes: []\n", " more than one document: a plan file holds one"},
 		{"a list", "- 1\n", `1:1: a plan file is a map such as {format_version: 1, nodes: []}, not a list`},
 		{"nothing in it", "{}\n", "1:1: missing format_version: a plan file begins with format_version: 1"},
@@ -304,6 +311,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(written(f, file))
 	f.Add([]byte("format_version: 1\nnodes: [{first: 0, last: 2, option: {name: x, regions: [{span: act, cache: [a]}]}}]\n"))
 	f.Add([]byte("format_version: 1\nnodes: &a [*a]\n"))
+	f.Add([]byte("format_version: 1\nnodes: &a [{first: 0, last: 3, segment: true, inner: *a}]\n"))
 	f.Add([]byte("format_version: 1\nnodes: [{first: 0, last: 9, inner: [{first: 1}], option: {}}]\nspec: {L: 1}\n"))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		file, err := Read("p.yaml", src)

@@ -50,7 +50,7 @@ func Named(name string, layers int) (*Plan, error) {
 	}
 	base, num, ok := cutLast(name)
 	k, err := strconv.Atoi(num)
-	if !ok || err != nil {
+	if !ok || err != nil || strconv.Itoa(k) != num { // every-02 would be another name of every-2
 		return nil, &UnknownStrategyError{Name: name}
 	}
 	switch base {

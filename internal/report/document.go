@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"unicode"
 )
 
 // Format is a way to write a Document.
@@ -65,11 +67,46 @@ type Document struct {
 	Data any
 }
 
+// Visible replaces control characters, which names out of files can hold, and with which they could write elsewhere on a
+// terminal than where they stand.
+func Visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+// visible is the document with all its words Visible.
+func (d *Document) visible() *Document {
+	v := *d
+	v.Headline.Text = Visible(d.Headline.Text)
+	v.Facts = nil
+	for _, f := range d.Facts {
+		v.Facts = append(v.Facts, Fact{f.Name, Visible(f.Text)})
+	}
+	v.Notes = visibleLines(d.Notes)
+	v.Tables = slices.Clone(d.Tables)
+	for i := range v.Tables {
+		v.Tables[i].Title, v.Tables[i].Notes = Visible(v.Tables[i].Title), visibleLines(v.Tables[i].Notes)
+	}
+	return &v
+}
+
+func visibleLines(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = Visible(l)
+	}
+	return out
+}
+
 // Write renders the document. colour is for text alone.
 func (d *Document) Write(w io.Writer, f Format, colour bool) error {
 	switch f {
 	case Markdown:
-		return d.markdown(w)
+		return d.visible().markdown(w)
 	case CSV:
 		return d.Rows.csv(w)
 	case JSON:
@@ -78,5 +115,5 @@ func (d *Document) Write(w io.Writer, f Format, colour bool) error {
 		enc.SetIndent("", "  ")
 		return enc.Encode(d.Data)
 	}
-	return d.text(w, colour)
+	return d.visible().text(w, colour)
 }

@@ -188,7 +188,7 @@ func (s *Study) Estimate(ctx context.Context, req Request) (*Estimation, error) 
 	e.Warnings = append(e.Warnings, e.strategyMistakes()...)
 	var err error
 	if v := e.Estimates[e.chosen].Verdict; v != nil && *v != Fits || logitsRule(prices[e.chosen].Owners()) {
-		if e.Hints, err = e.hints(ctx); err != nil {
+		if e.Hints, err = e.hints(ctx, false); err != nil {
 			return nil, err
 		}
 	}

@@ -49,13 +49,18 @@ func (e *Estimation) headline() Headline {
 // verdictLine says whether an estimate fits, and by how much.
 func verdictLine(en *Entry, device unit.Bytes) Headline {
 	text := fmt.Sprintf("peak %s of %s", en.Peak.TensorBytes.Both(), device.Decimal())
-	margin, reserve := en.Need.MarginBytes, en.Need.ReserveBytes.Decimal()
+	return fitLine(*en.Verdict, text, en.Need.MarginBytes, en.Need.ReserveBytes)
+}
+
+// fitLine is a verdict in words. text holds the peak and the budget.
+func fitLine(v Verdict, text string, margin, kept unit.Bytes) Headline {
+	reserve := kept.Decimal()
 	switch {
-	case *en.Verdict == Fits:
+	case v == Fits:
 		return Headline{"FITS", Good, fmt.Sprintf("%s, margin %s after a reserve of %s", text, margin.Decimal(), reserve)}
-	case *en.Verdict == Tight && margin >= 0:
+	case v == Tight && margin >= 0:
 		return Headline{"TIGHT", Doubtful, fmt.Sprintf("%s, margin %s after a reserve of %s: verify it on the device", text, margin.Decimal(), reserve)}
-	case *en.Verdict == Tight:
+	case v == Tight:
 		return Headline{"TIGHT", Doubtful, fmt.Sprintf("%s, %s short of a full reserve of %s: verify it on the device", text, (-margin).Decimal(), reserve)}
 	}
 	return Headline{"DOES NOT FIT", Bad, fmt.Sprintf("%s, %s too much after a reserve of %s", text, (-margin).Decimal(), reserve)}

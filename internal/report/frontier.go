@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"fmt"
 	"sort"
 
 	"ckptplan/internal/plan"
@@ -27,7 +28,11 @@ type Frontier struct {
 	// a budget, or if nothing fits.
 	AtBudget *FrontierPoint `json:"at_budget,omitempty"`
 	AtMore   *FrontierPoint `json:"at_1gb_more,omitempty"`
+	// Verdict is that on the fastest point within the budget, or on the lowest peak if none leaves the whole reserve. It is
+	// absent without a budget.
+	Verdict *Verdict `json:"verdict,omitempty"`
 
+	fit        Fit
 	estimation *Estimation
 	base       int64 // the step without recompute, in nanoseconds
 }
@@ -80,6 +85,9 @@ func (s *Study) Frontier(ctx context.Context, req FrontierRequest) (*Frontier, e
 		FormatVersion: formatVersion, Model: e.Model, GPU: e.GPU, Assumptions: e.Assumptions, BudgetBytes: req.Device,
 		LossBytes: unit.Bytes(t.Loss), estimation: e, base: t.BaseTime,
 	}
+	if t.Quantum > 0 && req.Quantum <= 1 && t.Loss > 0 {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("forward and backward bind at once, and the exact search grew too large: sizes were rounded up to multiples of %s, as with --quantum", unit.Bytes(t.Quantum)))
+	}
 	accum := int64(max(1, s.Spec.Train.GradAccum)) // a point's time is that of one micro batch
 	for _, p := range t.Points {
 		f.Points = append(f.Points, f.point(unit.Bytes(p.Peak), accum*p.Time, s.Tokens()))
@@ -94,6 +102,12 @@ func (s *Study) Frontier(ctx context.Context, req FrontierRequest) (*Frontier, e
 		b := Budget{Device: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet}
 		f.TensorBudget = b.Tensors()
 		f.AtBudget = f.within(f.TensorBudget)
+		judged := f.AtBudget
+		if judged == nil {
+			judged = &f.Points[0]
+		}
+		f.fit = b.Fit(judged.PeakBytes)
+		f.Verdict = &f.fit.Verdict
 		b.Device += unit.GB
 		f.AtMore = f.within(b.Tensors())
 	}
@@ -132,5 +146,5 @@ func (f *Frontier) within(peak unit.Bytes) *FrontierPoint {
 	return &f.Points[i-1]
 }
 
-// Fits is false if there is a budget that no point is within.
-func (f *Frontier) Fits() bool { return f.BudgetBytes == 0 || f.AtBudget != nil }
+// Fits is false if there is a budget in which not even the lowest peak may run.
+func (f *Frontier) Fits() bool { return f.Verdict == nil || *f.Verdict != OOM }

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"ckptplan/internal/gpu"
 	"ckptplan/internal/unit"
 )
 
@@ -38,8 +39,8 @@ func (f *Frontier) headline() Headline {
 	first, last := &f.Points[0], &f.Points[len(f.Points)-1]
 	switch {
 	case f.BudgetBytes > 0 && f.AtBudget == nil:
-		return Headline{"DOES NOT FIT", Bad, fmt.Sprintf("the lowest peak of a flat plan is %s, tensors may take %s of %s",
-			first.PeakBytes.Both(), f.TensorBudget.Both(), f.BudgetBytes.Decimal())}
+		text := fmt.Sprintf("the lowest peak of a flat plan is %s of %s", first.PeakBytes.Both(), f.BudgetBytes.Decimal())
+		return fitLine(f.fit.Verdict, text, f.fit.Margin, gpu.Total(f.fit.Reserve))
 	case f.AtBudget != nil:
 		return Headline{"FRONTIER", Good, fmt.Sprintf("%s extra compute within %s; 1 GB more buys %s", percent(100*f.AtBudget.RecomputeOverhead), f.BudgetBytes.Decimal(), f.bought())}
 	case len(f.Points) == 1 && f.LossBytes > 0:

@@ -65,8 +65,8 @@ func changes(s *model.Spec, full bool) []change {
 		drop := false
 		cs = append(cs, change{words: "let go of the logits before backward", flags: "--keep-logits=false", settings: model.Overrides{KeepLogits: &drop}})
 	}
-	if chunks := parts; s.Chunkable() && s.Train.LossChunks <= 1 && s.S >= chunks { // with any micro batch beside it
-		cs = append(cs, change{words: fmt.Sprintf("head and loss in %d parts, each recomputed", chunks), flags: fmt.Sprintf("--loss-chunks %d", chunks), settings: model.Overrides{LossChunks: &chunks}})
+	if chunks := min(parts, s.S); s.Chunkable() && s.Train.LossChunks <= 1 && chunks > 1 { // a micro batch of 1 has S tokens
+		cs = append(cs, change{words: fmt.Sprintf("head and loss in %d parts, each recomputed", chunks), settings: model.Overrides{LossChunks: &chunks}}.flagged())
 	}
 	if s.Activation == composed {
 		cs = append(cs, change{words: "the same GELU in one kernel", flags: "--activation " + oneKernel, settings: model.Overrides{Activation: oneKernel}})
@@ -110,9 +110,12 @@ func smallerBatches(b int) []int {
 
 // hints simulates the changes on top of the chosen estimate and ranks those that lower its peak by 2 % or more: what
 // fits first, by throughput; then what does not, by peak. What changes the training comes last.
-func (e *Estimation) hints(ctx context.Context) ([]Hint, error) {
+//
+// planned says that the plan is the search's own: then no strategy is suggested, which optimize does not take, and the
+// flags lead to a plan that is as lean.
+func (e *Estimation) hints(ctx context.Context, planned bool) ([]Hint, error) {
 	base := e.prices[e.chosen]
-	full := base.Plan.Strategy == "full"
+	full := planned || base.Plan.Strategy == "full"
 	var hints []Hint
 	joined := 0
 	all := change{words: "all that help, without another optimizer"}
@@ -123,6 +126,9 @@ func (e *Estimation) hints(ctx context.Context) ([]Hint, error) {
 		h, err := e.try(base.Choice, c)
 		if err != nil {
 			return nil, err
+		}
+		if h == nil {
+			continue
 		}
 		if was := unit.Bytes(base.Timeline.Peak.Bytes); h.PeakBytes <= was-was/worthwhile {
 			hints = append(hints, *h)
@@ -149,7 +155,9 @@ func (e *Estimation) hints(ctx context.Context) ([]Hint, error) {
 		if err != nil {
 			return nil, err
 		}
-		hints = append([]Hint{*h}, hints...)
+		if h != nil {
+			hints = append([]Hint{*h}, hints...)
+		}
 	}
 	if spec := e.study.Spec; e.oom() && (len(hints) == 0 || !hints[0].fits()) && spec.Train.LoRA == nil && spec.TakesLoRA(rank) {
 		// Weights, gradients and their state are too much, or nearly; what is left without them may be helped by any change.
@@ -163,7 +171,7 @@ func (e *Estimation) hints(ctx context.Context) ([]Hint, error) {
 		if err != nil {
 			return nil, err
 		}
-		if h.fits() {
+		if h != nil && h.fits() {
 			hints = append([]Hint{*h}, hints...)
 		}
 	}
@@ -243,11 +251,11 @@ func (c *change) line() string {
 	return text[min(1, len(text)):]
 }
 
-// try simulates one change.
+// try simulates one change; nil if the spec does not take it (more parts of the loss than the smaller batch has tokens).
 func (e *Estimation) try(base Choice, c change) (*Hint, error) {
 	spec := *e.study.Spec
-	if err := spec.Override(c.settings); err != nil {
-		return nil, err
+	if spec.Override(c.settings) != nil {
+		return nil, nil
 	}
 	study, err := NewStudy(&spec, e.study.Sheet)
 	if err != nil {

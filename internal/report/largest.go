@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy"
 	"ckptplan/internal/unit"
@@ -82,6 +83,9 @@ func (s *Study) largest(ctx context.Context, r strategy.Request, req OptimizeReq
 		best.TokensPerSecond, best.RecomputeOverhead = t.TokensPerSecond, &t.RecomputeOverhead
 	}
 	o.Largest = append(o.Largest, best)
+	if limited == "" && (n/step >= strategy.MostTried || s.sizedSpec(req.Objective, n+step).TooLarge()) {
+		limited = "the search ends here: what is larger is not estimated, whether it fits or not"
+	}
 	if limited != "" {
 		o.Warnings = append(o.Warnings, limited)
 	}
@@ -90,10 +94,14 @@ func (s *Study) largest(ctx context.Context, r strategy.Request, req OptimizeReq
 
 // sized is the study of the spec with a micro batch or a sequence length of n.
 func (s *Study) sized(by Objective, n int) (*Study, error) {
+	return NewStudy(s.sizedSpec(by, n), s.Sheet)
+}
+
+func (s *Study) sizedSpec(by Objective, n int) *model.Spec {
 	spec := *s.Spec
 	if by == MaxBatch {
 		spec.B = n
-		return NewStudy(&spec, s.Sheet)
+		return &spec
 	}
 	spec.S = n
 	if spec.DecoderS > 0 {
@@ -102,7 +110,7 @@ func (s *Study) sized(by Objective, n int) (*Study, error) {
 	if spec.Positions != "learned" {
 		spec.MaxS = max(spec.MaxS, n)
 	}
-	return NewStudy(&spec, s.Sheet)
+	return &spec
 }
 
 // largestNamed bisects for the most steps, up to most, at which a named strategy stays within the tensor budget.

@@ -16,7 +16,7 @@ func (d *Document) markdown(w io.Writer) error {
 	if h := d.Headline; h != (Headline{}) {
 		fmt.Fprintf(&b, "**%s** %s\n", h.Word, h.Text)
 	}
-	if len(d.Facts) > 0 {
+	if b.Len() > 0 && len(d.Facts) > 0 {
 		b.WriteByte('\n')
 	}
 	for _, f := range d.Facts {

@@ -205,7 +205,7 @@ func (s *Study) tightPlan(ctx context.Context, req OptimizeRequest, none *strate
 		return nil, err
 	}
 	o.SmallestBudgetBytes = none.Smallest
-	if o.Hints, err = o.estimation.hints(ctx); err != nil {
+	if o.Hints, err = o.estimation.hints(ctx, true); err != nil {
 		return nil, err
 	}
 	o.Warnings = append(o.Warnings, fmt.Sprintf("no plan leaves the whole reserve, which takes a budget of %s; this one has the lowest peak and may run,"+
@@ -262,7 +262,7 @@ func (s *Study) infeasible(ctx context.Context, req OptimizeRequest, none *strat
 	}
 	o.SmallestBudgetBytes, o.verdict = none.Smallest, none.Error()
 	o.Reason = fmt.Sprintf("%s: the leanest plan peaks at %s in the %s", none.Error(), o.Estimate.Peak.TensorBytes.Both(), where(none.Leanest))
-	o.Hints, err = o.estimation.hints(ctx)
+	o.Hints, err = o.estimation.hints(ctx, true)
 	return o, err
 }
 

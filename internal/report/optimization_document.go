@@ -12,7 +12,7 @@ import (
 // Document is the optimization for readers.
 func (o *Optimization) Document() *Document {
 	e := o.estimation
-	d := &Document{Data: o, Facts: e.facts(), Rows: entryRows(e.Estimates)}
+	d := &Document{Data: o, Facts: e.facts(), Rows: o.rows()}
 	if o.Plan == nil {
 		d.Headline = Headline{"DOES NOT FIT", Bad, o.verdict}
 		d.Tables = append(d.Tables, e.terms(), o.alternatives())
@@ -45,6 +45,16 @@ func (o *Optimization) Document() *Document {
 		d.Notes = append(d.Notes, "note: "+w)
 	}
 	return d
+}
+
+// rows are the estimates with the sizes of the step, which an objective may have chosen.
+func (o *Optimization) rows() Table {
+	t := entryRows(o.estimation.Estimates)
+	t.Columns = append(t.Columns, Column{Name: "batch"}, Column{Name: "grad_accum"}, Column{Name: "seq"})
+	for i := range t.Rows {
+		t.Rows[i] = append(t.Rows[i], Count(o.Model.Batch), Count(o.Model.GradAccum), Count(o.Model.Seq))
+	}
+	return t
 }
 
 func (o *Optimization) headline() Headline {

@@ -102,7 +102,7 @@ func (t *Table) strings() (head []string, rows [][]string) {
 			if b, ok := r[c].(unit.Bytes); ok && sizes != nil {
 				rows[i][c] = scaled(b, scale)
 			} else {
-				rows[i][c] = forPeople(r[c])
+				rows[i][c] = Visible(forPeople(r[c]))
 			}
 		}
 	}

@@ -187,7 +187,7 @@ func deepen(p *Problem, c *chain, least *Solution, cap int64, run func([]*prices
 			upper = dual.Bound + step
 		}
 		found, err := run(prices, upper, 0)
-		if errors.Is(err, errEffort) {
+		if errors.Is(err, ErrEffort) {
 			if found, wide := run(prices, known, wideBeam); wide == nil {
 				improve(found, false)
 			}

@@ -49,8 +49,8 @@ func newVectorSearch(c *chain) *vectorSearch {
 // once, exact search can take minutes; beyond this it stops, and the best plan found is given with its proved bound.
 const maxCandidates = 100_000
 
-// errEffort stops a search that grows beyond maxCandidates.
-var errEffort = errors.New("the search grew too large")
+// ErrEffort stops a search that grows beyond maxCandidates.
+var ErrEffort = errors.New("the search grew too large")
 
 // searchVector solves a chain that needs vectors, exactly unless it grows beyond maxCandidates.
 func searchVector(ctx context.Context, p *Problem, c *chain, least *Solution, cap int64) (*Solution, error) {
@@ -165,7 +165,7 @@ func (s *vectorSearch) merge(ctx context.Context, i int, edges []int32) ([]vecto
 		}
 	}
 	if s.width == 0 && !s.timeless && total > maxCandidates {
-		return nil, errEffort
+		return nil, ErrEffort
 	}
 	f := vectorFront{held: s.c.holds}
 	for count := 0; len(heads) > 0; count++ {

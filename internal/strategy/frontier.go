@@ -82,6 +82,9 @@ func SolveFrontier(ctx context.Context, p *Problem, quantum int64) (*Frontier, e
 		return SolveFrontier(ctx, p, 0)
 	}
 	f.thin()
+	if only := f.Points[0]; only.Peak == p.Floor && only.Time == 0 {
+		f.Loss = 0 // no plan has a lower peak or is faster, whatever the rounding
+	}
 	return f, nil
 }
 

@@ -14,12 +14,18 @@ type TradeOff struct {
 	*Frontier
 	// BaseTime is the step without recompute, in nanoseconds; a point's Time comes on top.
 	BaseTime int64
-	Named    []Alternative
-	prices   *pricing
+	// Quantum is what sizes were rounded up to inside the search, 0 for an exact one.
+	Quantum int64
+	Named   []Alternative
+	prices  *pricing
 }
 
+// leastQuantum is the first rounding that is tried where the exact search grows too large.
+const leastQuantum = 1 << 20
+
 // TradeOffs gives every non-dominated (peak, extra time) pair of the flat class in one pass. quantum above 1 rounds
-// sizes up inside the search, in bytes.
+// sizes up inside the search, in bytes. Where it is not given and the exact search grows too large, it is the least power
+// of two, from 1 MiB, for which the search does not.
 func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int64) (*TradeOff, error) {
 	pr, err := price(p, req.Sheet, nil)
 	if err != nil {
@@ -29,10 +35,17 @@ func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int6
 	prob := pr.problem(p.Graph)
 	prob.Base += pr.sharedBytes()
 	f, err := SolveFrontier(ctx, prob, quantum)
+	if exact := quantum <= 1; exact {
+		quantum = 0
+		for q := int64(leastQuantum); errors.Is(err, ErrEffort) && q <= largest/int64(len(prob.Blocks)+2); q *= 2 {
+			quantum = q
+			f, err = SolveFrontier(ctx, prob, q)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	t := &TradeOff{Frontier: f, BaseTime: pr.keep.Times.Step(), prices: pr}
+	t := &TradeOff{Frontier: f, Quantum: quantum, BaseTime: pr.keep.Times.Step(), prices: pr}
 	if pr.differ() {
 		none, err := pr.judge(keepAll(), req.Sheet)
 		if err != nil {
@@ -218,10 +231,17 @@ func MaxSequence(ctx context.Context, s *model.Spec, req Request, step int) (int
 	return n * step, res, err
 }
 
-// largestThatFits doubles n until nothing fits, then bisects.
+// MostTried is where the search for the largest size ends, in steps.
+const MostTried = 1 << 24
+
+// largestThatFits doubles n until nothing fits, then bisects. A step that is too large to be estimated does not fit.
 func largestThatFits(ctx context.Context, req Request, at func(n int) *model.Spec) (int, *Result, error) {
 	try := func(n int) (*Result, error) {
-		p, err := programOf(at(n))
+		spec := at(n)
+		if n > 1 && spec.TooLarge() {
+			return nil, &NoPlanError{}
+		}
+		p, err := programOf(spec)
 		if err != nil {
 			return nil, err
 		}
@@ -242,7 +262,7 @@ func largestThatFits(ctx context.Context, req Request, at func(n int) *model.Spe
 			return 0, nil, err
 		}
 		best, lo = res, hi
-		if hi *= 2; hi > 1<<24 {
+		if hi *= 2; hi > MostTried {
 			return lo, best, nil
 		}
 	}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"sync"
+
+	"ckptplan/internal/model"
+)
+
+// pipes holds what came out of files that can be read only once (/dev/stdin, <(command)): a model's file is looked at
+// for a plan first.
+var pipes sync.Map
+
+// readInput is os.ReadFile for specs, config.json and plan files. It stops behind the largest that is accepted, so that
+// a checkpoint of many gigabytes, or a device without an end, is refused as too large and not held in memory.
+func readInput(name string) ([]byte, error) {
+	if src, ok := pipes.Load(name); ok {
+		return src.([]byte), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	src, err := io.ReadAll(io.LimitReader(f, model.MaxSource+1))
+	if err != nil {
+		return nil, err
+	}
+	src = bytes.TrimPrefix(src, []byte("\ufeff")) // the mark that editors of Windows write before UTF-8
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		pipes.Store(name, src)
+	}
+	return src, nil
+}
