@@ -92,7 +92,7 @@ func (c *measured) class() (*model.Spec, error) {
 		}
 		cfg["model_type"] = c.ModelType
 		if c.Auto == "AutoModelForSequenceClassification" {
-			cfg["architectures"] = []string{"BertForSequenceClassification"}
+			cfg["architectures"] = []string{map[string]string{"bert": "Bert", "roberta": "Roberta"}[c.ModelType] + "ForSequenceClassification"}
 		}
 		src, _ = json.Marshal(cfg)
 	}

@@ -3,7 +3,7 @@ package model
 import "strconv"
 
 // bert is BertForMaskedLM and RobertaForMaskedLM, which differ in their position ids and in names, and with labels
-// BertForSequenceClassification.
+// BertForSequenceClassification and RobertaForSequenceClassification, which differ in their heads.
 // Source: transformers/models/bert/modeling_bert.py, roberta/modeling_roberta.py.
 func (b *Builder) bert() {
 	s := b.spec
@@ -29,10 +29,13 @@ func (b *Builder) bert() {
 	b.Live(embedded)
 
 	b.begin("head", None)
-	if s.Labels > 0 {
-		b.bertClassifier(x, embedded, labels)
-	} else {
+	switch {
+	case s.Labels == 0:
 		b.bertMaskedLM(x, words, labels)
+	case s.Arch == "roberta":
+		b.robertaClassifier(x, labels)
+	default:
+		b.bertClassifier(x, embedded, labels)
 	}
 }
 
@@ -49,6 +52,19 @@ func (b *Builder) bertClassifier(x, embedded, labels TensorID) {
 	b.keepLogits(logits)
 	b.g.Loss = b.crossEntropy(b.reshape(logits, n, classes), labels)
 	b.Live(x, pooled, dropped)
+}
+
+// robertaClassifier is RobertaClassificationHead, which has a pooler of its own, with a dropout before it and one behind it.
+func (b *Builder) robertaClassifier(x, labels TensorID) {
+	s := b.spec
+	n, h, classes := int64(s.B), int64(s.H), int64(s.Labels)
+	y := b.dropout(b.pick(x, 1, 0), s.Dropout.Classifier)
+	y = b.unary(OpTanh, b.project("classifier.", "dense", y, h, h, true))
+	y = b.dropout(y, s.Dropout.Classifier)
+	logits := b.linear(y, b.weight("classifier.out_proj.weight", classes, h), b.weight("classifier.out_proj.bias", classes))
+	b.keepLogits(logits)
+	b.g.Loss = b.crossEntropy(b.reshape(logits, n, classes), labels)
+	b.Live(x)
 }
 
 // bertMaskedLM is dense, activation and norm, then the vocabulary; the loss takes the logits as they are.

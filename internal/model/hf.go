@@ -317,7 +317,7 @@ func (c *hfConfig) derive(s *Spec, cl *class) {
 		c.bloom()
 	case "t5":
 		c.t5(s)
-	case "bert":
+	case "bert", "roberta":
 		if a := c.architectures(); len(a) > 0 && strings.EqualFold(a[0].Value, cl.heads[1]) {
 			s.Labels = 2
 			c.labels(s)

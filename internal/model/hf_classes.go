@@ -216,13 +216,14 @@ var classes = []class{
 		only: concat(bertOnly, []hfOnly{{"problem_type", "single_label_classification"}}), varies: []string{"labels", "dropout.classifier"},
 	},
 	{
-		arch: "roberta", heads: []string{"RobertaForMaskedLM"},
+		arch: "roberta", heads: []string{"RobertaForMaskedLM", "RobertaForSequenceClassification"},
 		spec: Spec{
 			L: 12, H: 768, Heads: 12, FFN: 3072, Vocab: 50265, MaxS: 512, Types: 2, Norm: "layernorm", NormOrder: "post", Activation: "gelu",
 			Positions: "learned", Bias: Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true},
 			Dropout: Dropout{Embedding: .1, Attention: .1, Residual: .1}, Tied: true,
 		},
-		keys: concat(sizeKeys, tiedKey, bertDropouts, []hfKey{{"type_vocab_size", "token_types"}}), only: bertOnly,
+		keys: concat(sizeKeys, tiedKey, bertDropouts, []hfKey{{"type_vocab_size", "token_types"}}),
+		only: concat(bertOnly, []hfOnly{{"problem_type", "single_label_classification"}}), varies: []string{"labels", "dropout.classifier"},
 	},
 	{
 		arch: "vit", heads: []string{"ViTForImageClassification"},

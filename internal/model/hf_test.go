@@ -166,6 +166,9 @@ func TestLoadHFReads(t *testing.T) {
 		{"BERT classifier's default", `{"model_type":"bert","architectures":["BertForSequenceClassification"]}`, func(s *Spec) bool { return s.Labels == 2 }},
 		{"BERT classifier's dropout", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"hidden_dropout_prob":0.2}`, func(s *Spec) bool { return s.Dropout.Classifier == 0.2 }},
 		{"BERT classifier's own dropout", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"classifier_dropout":0.0}`, func(s *Spec) bool { return s.Dropout.Classifier == 0 }},
+		{"RoBERTa classifier", `{"model_type":"roberta","architectures":["RobertaForSequenceClassification"],"id2label":{"0":"a","1":"b","2":"c"}}`, func(s *Spec) bool {
+			return s.Labels == 3 && s.Dropout.Classifier == 0.1
+		}},
 		{"BERT without a head for labels", `{"model_type":"bert","num_labels":3}`, func(s *Spec) bool {
 			return s.Labels == 0 && s.Defaults[0] == "architectures BertForMaskedLM"
 		}},

@@ -57,7 +57,7 @@ func (s *Spec) problems() []problem {
 	if s.KVHeads > 0 && s.Heads%s.KVHeads != 0 {
 		add("kv_heads", "kv_heads %d does not divide heads %d", s.KVHeads, s.Heads)
 	}
-	if s.Labels == 1 && (s.Arch == "bert" || s.Arch == "vit") {
+	if s.Labels == 1 && (s.Arch == "bert" || s.Arch == "roberta" || s.Arch == "vit") {
 		add("labels", "labels 1: a regression's loss is not modelled: only the cross-entropy of 2 classes or more is")
 	}
 	if s.Arch == "t5" && s.Precision == "fp16" {
@@ -80,7 +80,7 @@ func (s *Spec) problems() []problem {
 	if s.Arch == "opt" && s.NormOrder == "post" && s.FinalNorm {
 		add("final_norm", "final_norm: OPT has none where norms follow the sublayers (norm_order post)")
 	}
-	if s.Arch == "bert" && s.Labels == 0 && s.Dropout.Classifier > 0 {
+	if (s.Arch == "bert" || s.Arch == "roberta") && s.Labels == 0 && s.Dropout.Classifier > 0 {
 		add("dropout.classifier", "dropout.classifier %g: only a classifier has it: give labels", s.Dropout.Classifier)
 	}
 	if s.L > maxLayers {

@@ -92,7 +92,7 @@ def fields(spec):
     if arch == "gemma2":
         out["final_logit_softcapping"] = 30.0 if spec["logit_softcap"] else None
         out["attn_logit_softcapping"] = 50.0 if spec["attention_softcap"] else None
-    if arch == "bert" and spec.get("labels"):
+    if arch in ("bert", "roberta") and spec.get("labels"):
         out["num_labels"] = spec["labels"]
     if arch == "gpt2":
         out["scale_attn_weights"] = not spec.get("unscaled_attention")

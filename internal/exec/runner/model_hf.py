@@ -29,7 +29,7 @@ def build(spec, config, device):
 
 
 def head(spec):
-    if spec["arch"] == "bert" and spec.get("labels"):
+    if spec["arch"] in ("bert", "roberta") and spec.get("labels"):
         return "AutoModelForSequenceClassification"
     return HEADS.get(spec["arch"], "AutoModelForCausalLM")
 
