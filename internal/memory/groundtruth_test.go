@@ -91,8 +91,8 @@ func (c *measured) class() (*model.Spec, error) {
 			return nil, err
 		}
 		cfg["model_type"] = c.ModelType
-		if c.Auto == "AutoModelForSequenceClassification" {
-			cfg["architectures"] = []string{map[string]string{"bert": "Bert", "roberta": "Roberta"}[c.ModelType] + "ForSequenceClassification"}
+		if head := strings.TrimPrefix(c.Auto, "AutoModel"); head == "ForSequenceClassification" || head == "ForTokenClassification" {
+			cfg["architectures"] = []string{map[string]string{"bert": "Bert", "roberta": "Roberta"}[c.ModelType] + head}
 		}
 		src, _ = json.Marshal(cfg)
 	}

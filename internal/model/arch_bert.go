@@ -3,14 +3,15 @@ package model
 import "strconv"
 
 // bert is BertForMaskedLM and RobertaForMaskedLM, which differ in their position ids and in names, and with labels
-// BertForSequenceClassification and RobertaForSequenceClassification, which differ in their heads.
+// BertForSequenceClassification and RobertaForSequenceClassification, which differ in their heads, or with a label for every
+// token the classes ForTokenClassification.
 // Source: transformers/models/bert/modeling_bert.py, roberta/modeling_roberta.py.
 func (b *Builder) bert() {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	ids := b.static("input_ids", Input, I64, Shape(n, seq))
 	target := Shape(n, seq)
-	if s.Labels > 0 {
+	if s.Labels > 0 && !s.TokenLabels {
 		target = Shape(n)
 	}
 	labels := b.static("labels", Input, I64, target)
@@ -32,6 +33,8 @@ func (b *Builder) bert() {
 	switch {
 	case s.Labels == 0:
 		b.bertMaskedLM(x, words, labels)
+	case s.TokenLabels:
+		b.bertTokenClassifier(x, labels)
 	case s.Arch == "roberta":
 		b.robertaClassifier(x, labels)
 	default:
@@ -52,6 +55,17 @@ func (b *Builder) bertClassifier(x, embedded, labels TensorID) {
 	b.keepLogits(logits)
 	b.g.Loss = b.crossEntropy(b.reshape(logits, n, classes), labels)
 	b.Live(x, pooled, dropped)
+}
+
+// bertTokenClassifier is a linear layer on every token's output.
+func (b *Builder) bertTokenClassifier(x, labels TensorID) {
+	s := b.spec
+	tokens, h, classes := int64(s.B)*int64(s.S), int64(s.H), int64(s.Labels)
+	y := b.dropout(x, s.Dropout.Classifier)
+	logits := b.linear(y, b.weight("classifier.weight", classes, h), b.weight("classifier.bias", classes))
+	b.keepLogits(logits)
+	b.g.Loss = b.crossEntropy(b.reshape(logits, tokens, classes), b.reshape(labels, tokens))
+	b.Live(x, y)
 }
 
 // robertaClassifier is RobertaClassificationHead, which has a pooler of its own, with a dropout before it and one behind it.

@@ -318,8 +318,8 @@ func (c *hfConfig) derive(s *Spec, cl *class) {
 	case "t5":
 		c.t5(s)
 	case "bert", "roberta":
-		if a := c.architectures(); len(a) > 0 && strings.EqualFold(a[0].Value, cl.heads[1]) {
-			s.Labels = 2
+		if a := c.architectures(); len(a) > 0 && !strings.EqualFold(a[0].Value, cl.heads[0]) {
+			s.Labels, s.TokenLabels = 2, strings.EqualFold(a[0].Value, cl.heads[2])
 			c.labels(s)
 			if v := c.get("classifier_dropout"); v != nil {
 				c.spec["dropout.classifier"] = v

@@ -80,6 +80,9 @@ func (s *Spec) problems() []problem {
 	if s.Arch == "opt" && s.NormOrder == "post" && s.FinalNorm {
 		add("final_norm", "final_norm: OPT has none where norms follow the sublayers (norm_order post)")
 	}
+	if s.TokenLabels && s.Labels == 0 {
+		add("token_labels", "token_labels: only a classifier has them: give labels")
+	}
 	if (s.Arch == "bert" || s.Arch == "roberta") && s.Labels == 0 && s.Dropout.Classifier > 0 {
 		add("dropout.classifier", "dropout.classifier %g: only a classifier has it: give labels", s.Dropout.Classifier)
 	}

@@ -29,6 +29,8 @@ def build(spec, config, device):
 
 
 def head(spec):
+    if spec.get("token_labels"):
+        return "AutoModelForTokenClassification"
     if spec["arch"] in ("bert", "roberta") and spec.get("labels"):
         return "AutoModelForSequenceClassification"
     return HEADS.get(spec["arch"], "AutoModelForCausalLM")

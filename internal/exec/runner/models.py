@@ -66,5 +66,6 @@ def batch(spec, model, device, seed):
         return {"input_ids": integers(vocab, b, s), "decoder_input_ids": integers(vocab, b, ds), "labels": integers(vocab, b, ds)}
     low = 2 if arch == "roberta" else 0  # id 1 is RoBERTa's padding
     ids = integers(vocab - low, b, s)
-    labels = integers(spec["labels"], b) if arch in ("bert", "roberta") and spec.get("labels") else integers(vocab, b, s)
+    classes = spec.get("labels") if arch in ("bert", "roberta") else None
+    labels = integers(classes, b) if classes and not spec.get("token_labels") else integers(classes or vocab, b, s)
     return {"input_ids": ids + low if low else ids, "labels": labels}
