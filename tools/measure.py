@@ -589,6 +589,9 @@ def inputs(case, cfg):
     ids = torch.zeros(B, S, dtype=torch.long, device=dev)
     d = dict(input_ids=ids, labels=torch.zeros(B, S, dtype=torch.long, device=dev))
     if "SequenceClassification" in kind: d["labels"] = torch.zeros(B, dtype=torch.long, device=dev)
+    if "QuestionAnswering" in kind:
+        del d["labels"]
+        for end in ("start_positions", "end_positions"): d[end] = torch.zeros(B, dtype=torch.long, device=dev)
     if "Seq2Seq" in kind: d["decoder_input_ids"] = torch.zeros(B, case.get("dec_seq", S), dtype=torch.long, device=dev); d["labels"] = torch.zeros(B, case.get("dec_seq", S), dtype=torch.long, device=dev)
     return d
 

@@ -73,6 +73,9 @@ func rotaryBase(arch string) float64 {
 // gradient.
 func (e *hostEngine) classes(name string) (from, below int64) {
 	s := e.g.Spec
+	if name == "start_positions" || name == "end_positions" {
+		return 0, int64(s.S)
+	}
 	if (name == "labels" || name == "target") && s.Labels > 0 {
 		return 0, int64(s.Labels)
 	}

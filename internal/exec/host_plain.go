@@ -17,6 +17,7 @@ func init() {
 		"aten.sub":             plainInts(func(c *hostCall, i int64) int64 { return c.in[0].ints()[i] - int64(c.op.Scalar) }),
 		"aten.gather":          plainInts(func(c *hostCall, i int64) int64 { return c.in[0].ints()[c.in[1].ints()[i]] }),
 		"aten.constant_pad_nd": plainPadLabels,
+		"aten.clamp":           plainInts(func(c *hostCall, i int64) int64 { return c.in[0].ints()[i] }), // positions lie in the sequence
 		"aten.clone":           plainShiftLabels,
 		"aten._to_copy":        func(c *hostCall) { c.out[0].copyFrom(c.in[0]) },
 		"aten.bmm":             plainOuter,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,7 +92,7 @@ func (c *measured) class() (*model.Spec, error) {
 			return nil, err
 		}
 		cfg["model_type"] = c.ModelType
-		if head := strings.TrimPrefix(c.Auto, "AutoModel"); head == "ForSequenceClassification" || head == "ForTokenClassification" {
+		if head := strings.TrimPrefix(c.Auto, "AutoModel"); slices.Contains([]string{"ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"}, head) {
 			cfg["architectures"] = []string{map[string]string{"bert": "Bert", "roberta": "Roberta"}[c.ModelType] + head}
 		}
 		src, _ = json.Marshal(cfg)

@@ -3,18 +3,21 @@ package model
 import "strconv"
 
 // bert is BertForMaskedLM and RobertaForMaskedLM, which differ in their position ids and in names, and with labels
-// BertForSequenceClassification and RobertaForSequenceClassification, which differ in their heads, or with a label for every
-// token the classes ForTokenClassification.
+// BertForSequenceClassification and RobertaForSequenceClassification, which differ in their heads, or with labels of
+// tokens the classes ForTokenClassification and ForQuestionAnswering.
 // Source: transformers/models/bert/modeling_bert.py, roberta/modeling_roberta.py.
 func (b *Builder) bert() {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	ids := b.static("input_ids", Input, I64, Shape(n, seq))
 	target := Shape(n, seq)
-	if s.Labels > 0 && !s.TokenLabels {
+	if s.Labels > 0 && s.LabelsOf != "tokens" {
 		target = Shape(n)
 	}
-	labels := b.static("labels", Input, I64, target)
+	labels := TensorID(None)
+	if s.LabelsOf != "span" {
+		labels = b.static("labels", Input, I64, target)
+	}
 	table := b.static("position_ids", Buffer, I64, Shape(1, int64(s.MaxS)))
 	types := b.static("token_type_ids", Buffer, I64, Shape(1, int64(s.MaxS)))
 
@@ -33,8 +36,10 @@ func (b *Builder) bert() {
 	switch {
 	case s.Labels == 0:
 		b.bertMaskedLM(x, words, labels)
-	case s.TokenLabels:
+	case s.LabelsOf == "tokens":
 		b.bertTokenClassifier(x, labels)
+	case s.LabelsOf == "span":
+		b.bertSpan(x)
 	case s.Arch == "roberta":
 		b.robertaClassifier(x, labels)
 	default:
@@ -66,6 +71,28 @@ func (b *Builder) bertTokenClassifier(x, labels TensorID) {
 	b.keepLogits(logits)
 	b.g.Loss = b.crossEntropy(b.reshape(logits, tokens, classes), b.reshape(labels, tokens))
 	b.Live(x, y)
+}
+
+// bertSpan is two numbers a token, how likely it is the first and the last of the answer, and the mean of two
+// cross-entropies over the sequence.
+func (b *Builder) bertSpan(x TensorID) {
+	s := b.spec
+	n, h := int64(s.B), int64(s.H)
+	starts, ends := b.static("start_positions", Input, I64, Shape(n)), b.static("end_positions", Input, I64, Shape(n))
+	logits := b.linear(x, b.weight("qa_outputs.weight", 2, h), b.weight("qa_outputs.bias", 2))
+	b.g.storageOf(logits).Role = Logits
+	sides := b.split(logits, -1, 1, 1)
+	for k := range sides {
+		sides[k] = b.contiguous(b.squeeze(sides[k], 2))
+		b.keepLogits(sides[k])
+	}
+	starts = b.plain("aten.clamp", I64, Shape(n), starts)
+	ends = b.plain("aten.clamp", I64, Shape(n), ends)
+	start := b.crossEntropy(sides[0], starts)
+	end := b.crossEntropy(sides[1], ends)
+	sum := b.add(start, end)
+	b.g.Loss = b.by(b.mulScalar(sum), 0.5)
+	b.Live(x, logits, starts, ends, start, end)
 }
 
 // robertaClassifier is RobertaClassificationHead, which has a pooler of its own, with a dropout before it and one behind it.

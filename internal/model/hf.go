@@ -319,7 +319,12 @@ func (c *hfConfig) derive(s *Spec, cl *class) {
 		c.t5(s)
 	case "bert", "roberta":
 		if a := c.architectures(); len(a) > 0 && !strings.EqualFold(a[0].Value, cl.heads[0]) {
-			s.Labels, s.TokenLabels = 2, strings.EqualFold(a[0].Value, cl.heads[2])
+			s.Labels = 2
+			for suffix, of := range map[string]string{"ForTokenClassification": "tokens", "ForQuestionAnswering": "span"} {
+				if strings.HasSuffix(strings.ToLower(a[0].Value), strings.ToLower(suffix)) {
+					s.LabelsOf = of
+				}
+			}
 			c.labels(s)
 			if v := c.get("classifier_dropout"); v != nil {
 				c.spec["dropout.classifier"] = v

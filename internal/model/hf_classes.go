@@ -206,24 +206,24 @@ var classes = []class{
 		varies: []string{"norm_order", "final_norm", "plain_norm"},
 	},
 	{
-		arch: "bert", heads: []string{"BertForMaskedLM", "BertForSequenceClassification", "BertForTokenClassification"},
+		arch: "bert", heads: []string{"BertForMaskedLM", "BertForSequenceClassification", "BertForTokenClassification", "BertForQuestionAnswering"},
 		spec: Spec{
 			L: 12, H: 768, Heads: 12, FFN: 3072, Vocab: 30522, MaxS: 512, Types: 2, Norm: "layernorm", NormOrder: "post", Activation: "gelu",
 			Positions: "learned", Bias: Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true},
 			Dropout: Dropout{Embedding: .1, Attention: .1, Residual: .1}, Tied: true,
 		},
 		keys: concat(sizeKeys, tiedKey, bertDropouts, []hfKey{{"type_vocab_size", "token_types"}}),
-		only: concat(bertOnly, []hfOnly{{"problem_type", "single_label_classification"}}), varies: []string{"labels", "token_labels", "dropout.classifier"},
+		only: concat(bertOnly, []hfOnly{{"problem_type", "single_label_classification"}}), varies: []string{"labels", "labels_of", "dropout.classifier"},
 	},
 	{
-		arch: "roberta", heads: []string{"RobertaForMaskedLM", "RobertaForSequenceClassification", "RobertaForTokenClassification"},
+		arch: "roberta", heads: []string{"RobertaForMaskedLM", "RobertaForSequenceClassification", "RobertaForTokenClassification", "RobertaForQuestionAnswering"},
 		spec: Spec{
 			L: 12, H: 768, Heads: 12, FFN: 3072, Vocab: 50265, MaxS: 512, Types: 2, Norm: "layernorm", NormOrder: "post", Activation: "gelu",
 			Positions: "learned", Bias: Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true},
 			Dropout: Dropout{Embedding: .1, Attention: .1, Residual: .1}, Tied: true,
 		},
 		keys: concat(sizeKeys, tiedKey, bertDropouts, []hfKey{{"type_vocab_size", "token_types"}}),
-		only: concat(bertOnly, []hfOnly{{"problem_type", "single_label_classification"}}), varies: []string{"labels", "token_labels", "dropout.classifier"},
+		only: concat(bertOnly, []hfOnly{{"problem_type", "single_label_classification"}}), varies: []string{"labels", "labels_of", "dropout.classifier"},
 	},
 	{
 		arch: "vit", heads: []string{"ViTForImageClassification"},

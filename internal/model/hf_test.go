@@ -170,8 +170,9 @@ func TestLoadHFReads(t *testing.T) {
 			return s.Labels == 3 && s.Dropout.Classifier == 0.1
 		}},
 		{"a label a token", `{"model_type":"roberta","architectures":["RobertaForTokenClassification"],"num_labels":9}`, func(s *Spec) bool {
-			return s.Labels == 9 && s.TokenLabels && s.Dropout.Classifier == 0.1
+			return s.Labels == 9 && s.LabelsOf == "tokens" && s.Dropout.Classifier == 0.1
 		}},
+		{"the ends of a span", `{"model_type":"bert","architectures":["BertForQuestionAnswering"]}`, func(s *Spec) bool { return s.Labels == 2 && s.LabelsOf == "span" }},
 		{"BERT without a head for labels", `{"model_type":"bert","num_labels":3}`, func(s *Spec) bool {
 			return s.Labels == 0 && s.Defaults[0] == "architectures BertForMaskedLM"
 		}},
@@ -203,7 +204,7 @@ func TestLoadHFRefuses(t *testing.T) {
 		{"state space", `{"model_type": "mamba"}`, `1:16: model_type "mamba" is not modelled: modelled are ` + modelled},
 		{"near name", `{"model_type": "gemma3"}`, `1:16: model_type "gemma3" is not modelled: modelled are ` + modelled + ` (nearest: "gemma")`},
 		{"no model_type", `{"L": 3}`, `1:1: no model_type: a Hugging Face config.json has one, such as "llama"`},
-		{"head", `{"model_type": "bert", "architectures": ["BertForQuestionAnswering"]}`, `1:42: BertForQuestionAnswering is not modelled: of bert only BertForMaskedLM or BertForSequenceClassification or BertForTokenClassification is; to train that from this checkpoint, name it here`},
+		{"head", `{"model_type": "bert", "architectures": ["BertForMultipleChoice"]}`, `1:42: BertForMultipleChoice is not modelled: of bert only BertForMaskedLM or BertForSequenceClassification or BertForTokenClassification or BertForQuestionAnswering is; to train that from this checkpoint, name it here`},
 		{"regression", `{"model_type": "vit", "num_labels": 1}`, `1:37: labels 1: a regression's loss is not modelled: only the cross-entropy of 2 classes or more is`},
 		{"quantized", `{"model_type": "llama", "quantization_config": {"bits": 4}}`, `1:48: quantization_config: quantized weights are not modelled: only fp32, bf16 and fp16 are`},
 		{"cross attention", "{\"model_type\": \"gpt2\",\n \"add_cross_attention\": true}", `2:25: gpt2 with add_cross_attention: true is not modelled: only false is`},

@@ -90,7 +90,7 @@ var fields = []field{
 	{key: "image.patch", ptr: func(s *Spec) any { return &s.Image.Patch }, low: 1},
 	{key: "image.channels", ptr: func(s *Spec) any { return &s.Image.Channels }, low: 1},
 	{key: "labels", ptr: func(s *Spec) any { return &s.Labels }, low: 1},
-	{key: "token_labels", ptr: func(s *Spec) any { return &s.TokenLabels }},
+	{key: "labels_of", ptr: func(s *Spec) any { return &s.LabelsOf }, enum: []string{"sequence", "tokens", "span"}},
 	{key: "token_types", ptr: func(s *Spec) any { return &s.Types }, low: 1},
 	{key: "embedding_dim", ptr: func(s *Spec) any { return &s.EmbedDim }, low: 1},
 	{key: "need_weights", ptr: func(s *Spec) any { return &s.NeedWeights }},

@@ -60,8 +60,8 @@ type Spec struct {
 	Image *Image `yaml:"image,omitempty" json:"image,omitempty"`
 	// Labels is the number of classes of a classifier head (vit, torch-encoder, custom).
 	Labels int `yaml:"labels,omitempty" json:"labels,omitempty" jsonschema:"minimum=1,description=Classes of a classifier head."`
-	// TokenLabels: every token has a label, not the sequence (bert, roberta).
-	TokenLabels bool `yaml:"token_labels,omitempty" json:"token_labels,omitempty" jsonschema:"description=Labels are of tokens and not of the sequence (BERT and RoBERTa)."`
+	// LabelsOf is what is labelled (bert, roberta): the sequence, every token, or the first and the last token of a span.
+	LabelsOf string `yaml:"labels_of,omitempty" json:"labels_of,omitempty" jsonschema:"enum=sequence,enum=tokens,enum=span,description=What BERT and RoBERTa label: the sequence (default); every token; the two ends of a span (question answering)."`
 	// Types is the number of token types of bert and roberta embeddings.
 	Types int `yaml:"token_types,omitempty" json:"token_types,omitempty" jsonschema:"minimum=1,description=Token types (bert and roberta)."`
 	// EmbedDim is the width of the token table when it differs from H (OPT-350m's word_embed_proj_dim).

@@ -80,8 +80,11 @@ func (s *Spec) problems() []problem {
 	if s.Arch == "opt" && s.NormOrder == "post" && s.FinalNorm {
 		add("final_norm", "final_norm: OPT has none where norms follow the sublayers (norm_order post)")
 	}
-	if s.TokenLabels && s.Labels == 0 {
-		add("token_labels", "token_labels: only a classifier has them: give labels")
+	if s.LabelsOf != "" && s.Labels == 0 {
+		add("labels_of", "labels_of %s: only a classifier has labels: give labels", s.LabelsOf)
+	}
+	if s.LabelsOf == "span" && s.Labels > 0 && s.Labels != 2 {
+		add("labels", "labels %d: a span has two ends: labels_of span goes with labels 2", s.Labels)
 	}
 	if (s.Arch == "bert" || s.Arch == "roberta") && s.Labels == 0 && s.Dropout.Classifier > 0 {
 		add("dropout.classifier", "dropout.classifier %g: only a classifier has it: give labels", s.Dropout.Classifier)

@@ -29,10 +29,8 @@ def build(spec, config, device):
 
 
 def head(spec):
-    if spec.get("token_labels"):
-        return "AutoModelForTokenClassification"
     if spec["arch"] in ("bert", "roberta") and spec.get("labels"):
-        return "AutoModelForSequenceClassification"
+        return {"tokens": "AutoModelForTokenClassification", "span": "AutoModelForQuestionAnswering"}.get(spec.get("labels_of"), "AutoModelForSequenceClassification")
     return HEADS.get(spec["arch"], "AutoModelForCausalLM")
 
 

@@ -67,5 +67,7 @@ def batch(spec, model, device, seed):
     low = 2 if arch == "roberta" else 0  # id 1 is RoBERTa's padding
     ids = integers(vocab - low, b, s)
     classes = spec.get("labels") if arch in ("bert", "roberta") else None
-    labels = integers(classes, b) if classes and not spec.get("token_labels") else integers(classes or vocab, b, s)
+    if classes and spec.get("labels_of") == "span":
+        return {"input_ids": ids + low if low else ids, "start_positions": integers(s, b), "end_positions": integers(s, b)}
+    labels = integers(classes, b) if classes and spec.get("labels_of") != "tokens" else integers(classes or vocab, b, s)
     return {"input_ids": ids + low if low else ids, "labels": labels}
