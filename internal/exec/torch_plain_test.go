@@ -51,6 +51,9 @@ func TestTorchSettings(t *testing.T) {
 		{"bloom normed residual", "arch: bloom\ndtype: bf16\nnormed_residual: true\n", "none"},
 		{"gpt2 adapters", "arch: gpt2\ndtype: bf16\ntrain: {lora: {r: 4, targets: [all-linear]}}\n", "every-2"},
 		{"phi norms", "arch: phi\ndtype: bf16\nqk_norm: true\nactivation: gelu_fast\n", "none"},
+		{"roberta classifier", "arch: roberta\ndtype: bf16\nlabels: 5\n", "full"},
+		{"roberta, labels of tokens", "arch: roberta\ndtype: amp-bf16\nlabels: 5\nlabels_of: tokens\n", "full"},
+		{"bert, a span", "arch: bert\ndtype: fp32\nlabels: 2\nlabels_of: span\n", "every-2"},
 		{"bert classifier", "arch: bert\ndtype: fp32\nlabels: 5\ndropout: {classifier: 0.3, residual: 0, embedding: 0}\n", "none"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
