@@ -690,7 +690,7 @@ def run(case, dump_at=None, trace=None):
             if opt is not None:
                 tr.phase = f"{step}.optimizer"; tr.mark("start")
                 opt.step()
-                opt.zero_grad(set_to_none=True)
+                opt.zero_grad(set_to_none=case.get("zero_grad") != "zeros")
                 res[f"after_step_{step}"] = tr.cur
             else:
                 for p in P: p.grad = None

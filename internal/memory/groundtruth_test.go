@@ -28,6 +28,7 @@ type measured struct {
 	Optimizer  string          `json:"optimizer"`
 	KeepLogits *bool           `json:"keep_logits"`
 	GradAccum  int             `json:"grad_accum"`
+	ZeroGrad   string          `json:"zero_grad"`
 	LossChunks int             `json:"loss_chunks"`
 	LoRA       *struct {
 		R       int      `json:"r"`
@@ -69,6 +70,9 @@ func (c *measured) spec() (*model.Spec, error) {
 	}
 	s.Train.KeepLogits = c.KeepLogits == nil || *c.KeepLogits
 	s.Train.GradAccum = max(1, c.GradAccum)
+	if c.ZeroGrad == "zeros" { // gradients are there in the second step's forward, as in a second micro batch's
+		s.Train.GradAccum++
+	}
 	s.Train.LossChunks = max(1, c.LossChunks)
 	if c.LoRA != nil {
 		s.Train.LoRA = &model.LoRA{Rank: c.LoRA.R, Alpha: c.LoRA.Alpha, Dropout: c.LoRA.Dropout, DType: c.LoRA.DType, Targets: c.LoRA.Targets}

@@ -186,7 +186,11 @@ func (s *Study) Estimate(ctx context.Context, req Request) (*Estimation, error) 
 	}
 	e.choose(choose(e.Estimates))
 	e.Warnings = append(e.Warnings, e.strategyMistakes()...)
-	var err error
+	held, err := e.gradientMistake()
+	if err != nil {
+		return nil, err
+	}
+	e.Warnings = append(e.Warnings, held...)
 	if v := e.Estimates[e.chosen].Verdict; v != nil && *v != Fits || logitsRule(prices[e.chosen].Owners()) {
 		if e.Hints, err = e.hints(ctx, false); err != nil {
 			return nil, err

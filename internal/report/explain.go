@@ -60,6 +60,13 @@ func (e *Estimation) explain() (*Explanation, error) {
 		return nil, err
 	}
 	x.Remarks = append(x.Remarks, longer...)
+	held, err := e.heldGradients(p)
+	if err != nil {
+		return nil, err
+	}
+	if held > 0 {
+		x.Remarks = append(x.Remarks, gradientsFreed+held.Both())
+	}
 	for _, text := range e.Assumptions {
 		a, err := e.contribution(p, text)
 		if err != nil {
@@ -154,6 +161,7 @@ func (e *Estimation) remarks(p *Price) []string {
 	} else {
 		say("use_cache is counted as off: a Hugging Face config has it on, set it to False for training")
 	}
+	say("the ops are those of %s: other releases may keep other tensors", s.Releases())
 	say("the peak is that of eager mode: torch.compile fuses, and recomputes by its own plan; verify it with compilation on")
 	say("nvidia-smi shows the tensors and the reserve: allocator rounding and the CUDA context are not tensors")
 	say("GB are 10⁹ bytes, GiB 2³⁰: a card sold as %s has %s for PyTorch", e.budget.Sheet.SoldAs.Decimal(), e.budget.Sheet.TotalBytes.Both())
