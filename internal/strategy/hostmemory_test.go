@@ -54,6 +54,27 @@ func TestOffload(t *testing.T) {
 	}
 }
 
+// TestLeanestUnderCap: under a cap on host memory the leanest plan keeps to it, and its time is that of the simulator.
+func TestLeanestUnderCap(t *testing.T) {
+	sheet, err := gpu.Lookup("a100-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := program(t, "gpt2", nil)
+	for _, limit := range []unit.Bytes{0, 1e6, 300e6} {
+		res, err := Leanest(context.Background(), p, Request{Sheet: sheet, Class: "flat", Offload: true, HostMemory: limit}, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h := res.Timeline.Second.HostPeak; limit > 0 && h > int64(limit) {
+			t.Errorf("cap %v: %v in host memory", limit, unit.Bytes(h))
+		}
+		if res.Solution.Time != res.Timeline.Times.Extra() {
+			t.Errorf("cap %v: %d ns, simulated %d", limit, res.Solution.Time, res.Timeline.Times.Extra())
+		}
+	}
+}
+
 // TestOffloadWindow: with copies on their own stream the plan is within the budget when simulated, keeps to the cap,
 // and is never slower than without offloading.
 func TestOffloadWindow(t *testing.T) {

@@ -109,9 +109,6 @@ func (pr *pricing) leastJudged(ctx context.Context, prob *Problem, req Request, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if sol == nil {
-		return nil, nil, errAllOnHost
-	}
 	tl, err := pr.judge(planOf(pr.options, sol.Choice), req.Sheet)
 	if err != nil {
 		return nil, nil, err
