@@ -141,7 +141,8 @@ type BatchRow struct {
 
 // Throughput tries micro-batch sizes and finds the one whose fastest plan under the budget trains the most tokens a
 // second. With a global batch, gradients are accumulated to it and only its divisors are tried; otherwise powers of
-// two, up to the first that nothing fits. Rows are by rising size; best is −1 if nothing fits.
+// two, up to the first that nothing fits or that is too large to be estimated. Rows are by rising size; best is −1 if
+// nothing fits.
 func Throughput(ctx context.Context, s *model.Spec, req Request, global int) (rows []BatchRow, best int, err error) {
 	best = -1
 	for b := 1; b <= 4096; b++ {
@@ -155,6 +156,9 @@ func Throughput(ctx context.Context, s *model.Spec, req Request, global int) (ro
 			row.Accum = global / b
 		}
 		c.Train.GradAccum = row.Accum
+		if len(rows) > 0 && c.TooLarge() {
+			break
+		}
 		p, err := programOf(&c)
 		if err != nil {
 			return rows, best, err
