@@ -55,10 +55,14 @@ func optimizeWindowed(ctx context.Context, p *memory.Program, req Request) (*Res
 	plain.Offload, plain.OffloadWindow = false, 0
 	without, errWithout := optimize(ctx, p, plain)
 	with, err := optimize(ctx, p, req)
+	var a, b *NoPlanError
 	switch {
+	case err != nil && !errors.As(err, &a):
+		return nil, err
+	case errWithout != nil && !errors.As(errWithout, &b):
+		return nil, errWithout
 	case err != nil:
-		var a, b *NoPlanError
-		if errors.As(err, &a) && errors.As(errWithout, &b) && a.Smallest < b.Smallest {
+		if b != nil && a.Smallest < b.Smallest {
 			return nil, err
 		}
 		return without, errWithout
