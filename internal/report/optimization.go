@@ -311,7 +311,11 @@ func (s *Study) baselines(ctx context.Context) ([]strategy.Alternative, error) {
 // solutionOf is how far the search for the plan got.
 func solutionOf(res *strategy.Result) *Solution {
 	if n := res.Nested; n != nil {
-		return &Solution{string(n.Status), n.Time, n.Bound, strategy.Recurrence}
+		closed := strategy.Recurrence
+		if n.Nodes == nil {
+			closed = "stopped"
+		}
+		return &Solution{string(n.Status), n.Time, n.Bound, closed}
 	}
 	s := res.Solution
 	if s == nil {

@@ -162,6 +162,9 @@ func TestNestedExhaustive(t *testing.T) {
 						t.Errorf("%s, budget %d: no plan, but %s fits", class, budget, a.Name)
 						continue
 					}
+					if n := res.Nested; n != nil && (n.Bound > n.Time || n.Time-n.Bound > res.Timeline.Times.Extra()) {
+						t.Errorf("%s, budget %d: %d ns with a bound of %d, but only %d are recomputed", class, budget, n.Time, n.Bound, res.Timeline.Times.Extra())
+					}
 					for _, b := range named {
 						if b.Timeline.Peak.Bytes <= int64(budget) && float64(b.Timeline.Times.Step()) < slower*float64(res.Timeline.Times.Step()) {
 							t.Errorf("%s, budget %d: %d ns, %s fits and takes %d", class, budget, res.Timeline.Times.Step(), b.Name, b.Timeline.Times.Step())

@@ -117,8 +117,12 @@ func (m *nestedModel) named(pr *pricing, budget int64) (*nestedPlan, error) {
 			return nil, err
 		}
 		if tl.Peak.Bytes <= budget && (best == nil || tl.Times.Step() < best.timeline.Times.Step()) {
-			time := (tl.Times.Step() - tl.Times.Optimizer) / int64(max(1, tl.Graph().Spec.Train.GradAccum))
-			best = &nestedPlan{pl, tl, &NestedSolution{Peak: tl.Peak.Bytes, Time: time, Status: Feasible}, m}
+			micro := int64(max(1, tl.Graph().Spec.Train.GradAccum))
+			time := tl.Times.Step() - tl.Times.Optimizer
+			best = &nestedPlan{pl, tl, &NestedSolution{
+				Peak: tl.Peak.Bytes, Time: time / micro, Status: Feasible,
+				Bound: (time - tl.Times.Extra()) / micro, Limit: budget, // no plan takes less than the step without recompute
+			}, m}
 		}
 	}
 	return best, nil
