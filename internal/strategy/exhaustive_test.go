@@ -89,7 +89,7 @@ func TestOptimalEqualsExhaustive(t *testing.T) {
 					t.Fatal(err)
 				case res.Timeline.Peak.Bytes > budget:
 					t.Errorf("budget %d: a peak of %d", budget, res.Timeline.Peak.Bytes)
-				case res.Timeline.Times.Step() < best || res.Solution.Status == Optimal && res.Timeline.Times.Step() > best:
+				case res.Timeline.Times.Step() != best: // though some are not proved to be the fastest
 					t.Errorf("budget %d: %d ns (%s), the fastest of all %d plans takes %d", budget, res.Timeline.Times.Step(), res.Solution.Status, len(peaks), best)
 				case res.Timeline.Times.Extra() < res.Solution.Bound:
 					t.Errorf("budget %d: %d ns extra, below the bound %d", budget, res.Timeline.Times.Extra(), res.Solution.Bound)
