@@ -84,9 +84,9 @@ func (m *nestedModel) flat(options []plan.Option, choice []int) []NestedNode {
 	return out
 }
 
-// known is a plan of the class with what the chain says of it.
+// known is a plan of the class with what the chain says of it; nothing is proved of it yet.
 func (m *nestedModel) known(nodes []NestedNode) *NestedSolution {
-	s := &NestedSolution{Nodes: nodes, Status: Optimal}
+	s := &NestedSolution{Nodes: nodes, Status: Feasible}
 	s.Peak, s.Time = m.chain.Evaluate(nodes, 0)
 	return s
 }

@@ -199,8 +199,14 @@ func extra(t *memory.Timeline) float64 {
 func (pr *pricing) improve(ctx context.Context, p *memory.Program, req Request, res *Result) error {
 	found, err := pr.nestedPlan(ctx, p, int64(res.TensorBudget), req.MaxForwards)
 	if err == nil && found == nil && res.Plan == nil && int64(res.TensorBudget) >= pr.floor(p.Graph) {
-		if found, err = pr.leanestNested(ctx, p, req); err == nil && found.timeline.Peak.Bytes > int64(res.TensorBudget) {
+		if found, err = pr.leanestNested(ctx, p, req); err != nil {
+			return err
+		}
+		switch {
+		case found.timeline.Peak.Bytes > int64(res.TensorBudget):
 			res.leanestNested, found = found, nil
+		case found.solution.Nodes != nil:
+			err = found.prove(ctx, nil, int64(res.TensorBudget))
 		}
 	}
 	if err != nil || found == nil {
