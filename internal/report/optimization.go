@@ -147,7 +147,8 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 	return s.certified(ctx, program, req, r, res)
 }
 
-// fastest searches the plans of every kind on the graph that they run on, and leaves the winner's request in r.
+// fastest searches the plans of every kind on the graph that they run on, and leaves the winner's request in r. The graph
+// of none is searched with those of the other kinds, by strategy.Optimize.
 func (s *Study) fastest(ctx context.Context, r *strategy.Request) (program *memory.Program, best *strategy.Result, err error) {
 	kinds := s.kinds()
 	if len(kinds) > 1 {

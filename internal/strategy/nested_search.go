@@ -36,6 +36,7 @@ func (pr *pricing) nestedPlan(ctx context.Context, p *memory.Program, budget int
 	return m.within(ctx, pr, p, budget)
 }
 
+// within is nestedPlan by a chain.
 func (m *nestedModel) within(ctx context.Context, pr *pricing, p *memory.Program, budget int64) (*nestedPlan, error) {
 	if budget < max(1, m.chain.Floor) {
 		return nil, nil

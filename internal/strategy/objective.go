@@ -35,7 +35,7 @@ func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int6
 	prob := pr.problem(p.Graph)
 	prob.Base += pr.sharedBytes()
 	f, err := SolveFrontier(ctx, prob, quantum)
-	if exact := quantum <= 1; exact {
+	if quantum <= 1 {
 		quantum = 0
 		for q := int64(leastQuantum); errors.Is(err, ErrEffort) && q <= largest/int64(len(prob.Blocks)+2); q *= 2 {
 			quantum = q
@@ -101,11 +101,8 @@ func (t *TradeOff) Fastest(peak int64) (int64, bool) {
 // Leanest finds the plan of a class with the lowest peak whose extra time is at most limit, a share of the step without
 // recompute; below 0 it means any. With a limit the plan is flat.
 func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64) (*Result, error) {
-	if !p.Graph.Chain {
-		if req.Class == "nested" {
-			return nil, ErrNotChain
-		}
-		req.Class = "flat"
+	if err := req.suit(p.Graph); err != nil {
+		return nil, err
 	}
 	pr, err := price(p, req.Sheet, req.allows, req.more()...)
 	if err != nil {

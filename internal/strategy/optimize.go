@@ -7,6 +7,7 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
+	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/unit"
 )
@@ -106,11 +107,8 @@ func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 
 func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, error) {
 	g := p.Graph
-	if !g.Chain {
-		if req.Class == "nested" {
-			return nil, ErrNotChain
-		}
-		req.Class = "flat"
+	if err := req.suit(g); err != nil {
+		return nil, err
 	}
 	res := &Result{}
 	tensor := req.tensors()
@@ -170,6 +168,18 @@ func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		return nil, noPlan(ctx, p, pr, prob, req, res)
 	}
 	return res, nil
+}
+
+// suit narrows the class to what a graph has: layers that are no chain have flat plans alone.
+func (r *Request) suit(g *model.Graph) error {
+	if g.Chain {
+		return nil
+	}
+	if r.Class == "nested" {
+		return ErrNotChain
+	}
+	r.Class = "flat"
+	return nil
 }
 
 // allows is true if plans of the kind that is asked for may take an option.
