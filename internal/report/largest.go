@@ -39,10 +39,10 @@ func (s *Study) largest(ctx context.Context, r strategy.Request, req OptimizeReq
 	var n int
 	var err error
 	if req.Objective == MaxBatch {
-		n, _, err = strategy.MaxBatch(ctx, &spec, r)
+		n, err = strategy.MaxBatch(ctx, &spec, r)
 	} else {
 		step = seqStep
-		n, _, err = strategy.MaxSequence(ctx, &spec, r, step)
+		n, err = strategy.MaxSequence(ctx, &spec, r, step)
 	}
 	var none *strategy.NoPlanError
 	if errors.As(err, &none) { // not even the smallest fits: say what would do
