@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/gpu"
+	"ckptplan/internal/model"
 	"ckptplan/internal/unit"
 )
 
@@ -72,6 +73,28 @@ func TestLeanestUnderCap(t *testing.T) {
 		if res.Solution.Time != res.Timeline.Times.Extra() {
 			t.Errorf("cap %v: %d ns, simulated %d", limit, res.Solution.Time, res.Timeline.Times.Extra())
 		}
+	}
+}
+
+// TestHighestPriceOfHostMemory: terabytes at the highest price that is tried make a problem of whole numbers.
+func TestHighestPriceOfHostMemory(t *testing.T) {
+	sheet, err := gpu.Lookup("a100-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := program(t, "gpt2", func(s *model.Spec) { s.B = 100_000 })
+	pr, err := price(p, sheet, nil, OffloadOptions(0)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prob := pr.problem(p.Graph)
+	for i := range prob.Blocks {
+		for k := range prob.Blocks[i].Choices {
+			prob.Blocks[i].Choices[k].Time += pr.hostMiB(k, i) * pr.highestPrice(pr.problem(p.Graph))
+		}
+	}
+	if err := prob.validate(); err != nil {
+		t.Error(err)
 	}
 }
 
