@@ -85,7 +85,7 @@ With --target the plan is one that the trainer's own knobs can run, and the pric
 	f := cmd.Flags()
 	f.BoolVar(&o.frontier, "frontier", false, "print the whole trade-off between peak and time of flat plans instead of one plan")
 	f.StringVar(&o.plot, "plot", "", "with --frontier: also draw it to this `file`, .svg or .png")
-	f.Var(&o.quantum, "quantum", "with --frontier: round sizes up to multiples of this inside the search, for chains of many different layers (default: exact)")
+	f.Var(&o.quantum, "quantum", "with --frontier: round sizes up to multiples of this inside the search, for chains of many different layers (default: exact, or the least power of two from 1MiB for which the search does not grow too large)")
 	o.outputOptions.addFlags(cmd)
 	return cmd
 }

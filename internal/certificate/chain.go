@@ -25,7 +25,8 @@ type chain struct {
 	shared                     []int64 // bytes by shared tensor
 	// x and y are alive outside the layers in forward and in backward, parameter gradients not counted.
 	x, y int64
-	// slack is the most that forward rows count too much: tensors from before the layers, to the end of forward.
+	// slack is the most that forward rows count too much: tensors that are let go of in forward unless some layer holds
+	// them, and what a block leaves to the next one.
 	slack int64
 }
 

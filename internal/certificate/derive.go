@@ -36,7 +36,8 @@ import (
 // goes with a layer that no choice changes. What the caller holds until backward is done is part of Y, whoever made it.
 //
 // In forward such a tensor is let go of after the last layer that reads it, unless some layer holds it, whichever. Rows
-// cannot say that; they count it to the end of forward, which is at most its bytes too much.
+// cannot say that; they count it to the end of forward, which is at most its bytes too much. Nor do they say whether what a
+// block leaves in a local of the next one was saved; they count it there (memory.BlockProfile). Both are the chain's slack.
 //
 // The head's rows are those of the blocks behind the layers, above what the layers keep; the floor is the highest of the
 // peaks of the blocks before the layers and of the optimizer step.
@@ -141,8 +142,7 @@ func (c *chain) lift(x, y int64) {
 }
 
 // share takes shared tensors out of the layers' saves and returns who holds each, by layer and option, and the bytes
-// that all options hold at all layers.
-// Tensors made from op made on are the layers' own.
+// that all options hold at all layers. Tensors made from op made on are the layers' own, unless contested.
 func (c *chain) share(g *model.Graph, made model.OpID, behind int, holders map[model.StorageID][][]bool, listed [][][]bool) (patterns [][][]bool, always int64) {
 	same := func(a, b [][]bool) bool { return slices.EqualFunc(a, b, slices.Equal[[]bool]) }
 	for _, st := range slices.Sorted(maps.Keys(holders)) {
@@ -189,7 +189,7 @@ func (c *chain) share(g *model.Graph, made model.OpID, behind int, holders map[m
 	return patterns, always
 }
 
-// keepForward counts a tensor from before the layers to the end of forward in the rows of options that do not hold it.
+// keepForward counts a shared tensor to the end of forward in the rows of options that do not hold it.
 func (c *chain) keepForward(g *model.Graph, behind int, st model.StorageID, h [][]bool) {
 	drop, bytes := g.Storages[st].Drop, g.Storages[st].Bytes
 	if drop < 0 || int(drop) >= len(g.Ops) {

@@ -86,7 +86,7 @@ func fillSizes(s *Spec, c *class, given func(string) bool) {
 	if absent("final_norm") {
 		s.FinalNorm = c.spec.FinalNorm && s.NormOrder == "pre"
 	}
-	if absent("dropout.classifier") && (s.Arch == "bert" || s.Arch == "roberta") && s.Labels > 0 {
+	if absent("dropout.classifier") && c.honours("dropout.classifier") && s.Labels > 0 {
 		s.Dropout.Classifier = s.Dropout.Residual
 	}
 	if s.EmbedDim == s.H {

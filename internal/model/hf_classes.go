@@ -45,6 +45,11 @@ func (c *class) hasHead(name string) bool {
 	return slices.ContainsFunc(c.heads, func(h string) bool { return strings.EqualFold(h, name) })
 }
 
+// classifies is true for a class with a head for labels, whose number decides on the loss.
+func (c *class) classifies() bool {
+	return slices.ContainsFunc(c.only, func(o hfOnly) bool { return o.name == "problem_type" })
+}
+
 func (c *class) modelType() string { return strings.ReplaceAll(c.arch, "-", "_") }
 
 // classOf finds a class by arch or model_type; hyphens and underscores do not matter.

@@ -33,45 +33,9 @@ func TestOrdinal(t *testing.T) {
 	}
 }
 
-// A selective checkpoint keeps results, not views of them, nor what is changed in place.
-func TestUncachable(t *testing.T) {
-	s, err := Load("falcon.yaml", []byte("arch: falcon\nL: 1\nS: 8\nH: 32\nB: 1\nheads: 4\nkv_heads: 1\nvocab: 20\nattention: eager\ndtype: bf16\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := s.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	layer, _ := g.Span(0, "layer")
-	got := map[string]string{}
-	for i, label := range g.Labels(layer.First, layer.End) {
-		got[label] = g.Uncachable(layer.First + OpID(i))
-	}
-	for label, want := range map[string]string{
-		"query_key_value": "",
-		"bmm":             "is changed in place by aten.div_",
-		"div":             "makes no tensor of its own",
-		"bmm.2":           "",
-		"_softmax":        "",
-		"view":            "makes no tensor of its own",
-	} {
-		if why, ok := got[label]; !ok || why != want {
-			t.Errorf("%s: %q, not %q (%v)", label, why, want, ok)
-		}
-	}
-}
-
 // Under autocast a module's name is its matrix product's, not the cast of its weight.
 func TestLabelsUnderAutocast(t *testing.T) {
-	s, err := Load("llama.yaml", []byte("arch: llama\nL: 1\nS: 8\nH: 32\nB: 1\nheads: 4\nffn: 64\nvocab: 20\ndtype: amp-bf16\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := s.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := built(t, "{arch: llama, L: 1, S: 8, H: 32, B: 1, heads: 4, ffn: 64, vocab: 20, dtype: amp-bf16}")
 	layer, _ := g.Span(0, "layer")
 	for i, label := range g.Labels(layer.First, layer.End) {
 		if label == "q_proj" {
@@ -82,4 +46,18 @@ func TestLabelsUnderAutocast(t *testing.T) {
 		}
 	}
 	t.Error("no q_proj")
+}
+
+// built is the graph of a spec document.
+func built(t *testing.T, doc string) *Graph {
+	t.Helper()
+	s, err := Load("spec.yaml", []byte(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := s.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }

@@ -57,9 +57,6 @@ func (s *Spec) problems() []problem {
 	if s.KVHeads > 0 && s.Heads%s.KVHeads != 0 {
 		add("kv_heads", "kv_heads %d does not divide heads %d", s.KVHeads, s.Heads)
 	}
-	if s.Labels == 1 && (s.Arch == "bert" || s.Arch == "roberta" || s.Arch == "vit") {
-		add("labels", "labels 1: a regression's loss is not modelled: only the cross-entropy of 2 classes or more is")
-	}
 	if s.Arch == "t5" && s.Precision == "fp16" {
 		add("dtype", "dtype fp16: T5 keeps wo in fp32 when it is loaded so, which is not modelled: use bf16, fp32 or amp")
 	}
@@ -76,6 +73,12 @@ func (s *Spec) problems() []problem {
 		if s.Activation != c.spec.Activation && slices.Contains(c.own, "activation") {
 			add("activation", "activation %s does not suit arch %s, which has its own %s", s.Activation, s.Arch, c.spec.Activation)
 		}
+		if s.Labels == 1 && c.classifies() {
+			add("labels", "labels 1: a regression's loss is not modelled: only the cross-entropy of 2 classes or more is")
+		}
+		if c.honours("dropout.classifier") && s.Labels == 0 && s.Dropout.Classifier > 0 {
+			add("dropout.classifier", "dropout.classifier %g: only a classifier has it: give labels", s.Dropout.Classifier)
+		}
 	}
 	if s.Arch == "opt" && s.NormOrder == "post" && s.FinalNorm {
 		add("final_norm", "final_norm: OPT has none where norms follow the sublayers (norm_order post)")
@@ -85,9 +88,6 @@ func (s *Spec) problems() []problem {
 	}
 	if s.LabelsOf == "span" && s.Labels > 0 && s.Labels != 2 {
 		add("labels", "labels %d: a span has two ends: labels_of span goes with labels 2", s.Labels)
-	}
-	if (s.Arch == "bert" || s.Arch == "roberta") && s.Labels == 0 && s.Dropout.Classifier > 0 {
-		add("dropout.classifier", "dropout.classifier %g: only a classifier has it: give labels", s.Dropout.Classifier)
 	}
 	if s.L > maxLayers {
 		add("L", "L %d is above %d layers", s.L, maxLayers)

@@ -21,9 +21,9 @@ import (
 // gradient, A_i = Σ_{j<i} s_j, F_i = Σ_{j<i} f_j and G_{>i} = Σ_{j>i} g_j (the head's included), the class "flat" is
 //
 //	minimise  Σ_i r_i
-//	base + F_i + max(0, q_i − slack) ≤ tensor budget  forward of layer i; the head is the last row
-//	base + A_i + p_i + G_{>i}  ≤ tensor budget     backward of layer i
-//	floor                      ≤ tensor budget
+//	base + F_i + max(0, q_i − slack)  ≤ tensor budget     forward of layer i; the head is the last row
+//	base + A_i + p_i + G_{>i}         ≤ tensor budget     backward of layer i
+//	floor                             ≤ tensor budget
 //
 // over one option of the menu for each layer. A shared tensor adds its bytes to A_i and p_i from the first layer on
 // that holds it, once. The class "nested" is that of CertifiedChain.
@@ -101,8 +101,9 @@ type PricedRow struct {
 // CertifiedSearch says how the gap between time and bound was closed.
 type CertifiedSearch struct {
 	// How is dual-tight (the bound is the time), exact-search (no label of the search is faster), recurrence (the bound is
-	// the least time of all nested plans, by dynamic programming over intervals of layers), stopped, nothing-added (the plan treats no
-	// layer; where checkpointing changes the graph, with adapters, it runs on a graph with the same ops or fewer), or none.
+	// the least time of all nested plans, by dynamic programming over intervals of layers), nothing-added (the plan treats
+	// no layer; where checkpointing changes the graph, with adapters, it runs on a graph with the same ops or fewer),
+	// stopped, or none.
 	How    string `yaml:"how" json:"how"`
 	Labels int64  `yaml:"labels,omitempty" json:"labels,omitempty"` // kept by the solver's search
 }
@@ -116,8 +117,8 @@ type CertifiedMenu struct {
 	// Slack is the most by which forward rows count too much: what they count of tensors whose end in forward depends on
 	// other layers' options. Bounds and searches take it off.
 	Slack unit.Bytes `yaml:"forward_slack_bytes,omitempty" json:"forward_slack_bytes,omitempty"`
-	// Gradients are what a layer's backward leaves: parameter gradients, which stay, and what the other gradients that are alive
-	// grow by, such as that of an encoder's output, less what they shrink by.
+	// Gradients are what a layer's backward leaves: parameter gradients, which stay, and what the other gradients that are
+	// alive grow by, such as that of an encoder's output, less what they shrink by.
 	Gradients []LayerBytes      `yaml:"gradients" json:"gradients"`
 	Shared    []SharedTensor    `yaml:"shared,omitempty" json:"shared,omitempty"`
 	Options   []CertifiedOption `yaml:"options" json:"options"`

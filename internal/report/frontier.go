@@ -21,7 +21,7 @@ type Frontier struct {
 	BudgetBytes   unit.Bytes      `json:"budget_bytes,omitempty"`
 	TensorBudget  unit.Bytes      `json:"tensor_budget_bytes,omitempty"`
 	Points        []FrontierPoint `json:"frontier"`
-	// LossBytes is the most that --quantum can have cost in peak.
+	// LossBytes is the most that rounding sizes can have cost in peak.
 	LossBytes unit.Bytes      `json:"loss_bytes,omitempty"`
 	Named     []NamedStrategy `json:"named"`
 	// AtBudget is the fastest point within the budget, AtMore that of a device with 1 GB more. They are absent without

@@ -25,6 +25,9 @@ type Largest struct {
 	RecomputeOverhead *float64   `json:"recompute_overhead,omitempty"`
 }
 
+// searchEnds is the note of a search that did not end with a step that fits nothing.
+const searchEnds = "the search ends here: what is larger is not estimated, whether it fits or not"
+
 // largest finds the largest micro batch or the longest sequence for which some plan fits, and what the plainest
 // strategies reach.
 func (s *Study) largest(ctx context.Context, r strategy.Request, req OptimizeRequest) (*Optimization, error) {
@@ -36,10 +39,10 @@ func (s *Study) largest(ctx context.Context, r strategy.Request, req OptimizeReq
 	var n int
 	var err error
 	if req.Objective == MaxBatch {
-		n, _, err = strategy.MaxBatch(ctx, &spec, r)
+		n, err = strategy.MaxBatch(ctx, &spec, r)
 	} else {
 		step = seqStep
-		n, _, err = strategy.MaxSequence(ctx, &spec, r, step)
+		n, err = strategy.MaxSequence(ctx, &spec, r, step)
 	}
 	var none *strategy.NoPlanError
 	if errors.As(err, &none) { // not even the smallest fits: say what would do
@@ -84,7 +87,7 @@ func (s *Study) largest(ctx context.Context, r strategy.Request, req OptimizeReq
 	}
 	o.Largest = append(o.Largest, best)
 	if limited == "" && (n/step >= strategy.MostTried || s.sizedSpec(req.Objective, n+step).TooLarge()) {
-		limited = "the search ends here: what is larger is not estimated, whether it fits or not"
+		limited = searchEnds
 	}
 	if limited != "" {
 		o.Warnings = append(o.Warnings, limited)

@@ -147,7 +147,8 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 	return s.certified(ctx, program, req, r, res)
 }
 
-// fastest searches the plans of every kind on the graph that they run on, and leaves the winner's request in r.
+// fastest searches the plans of every kind on the graph that they run on, and leaves the winner's request in r. The graph
+// of none is searched with those of the other kinds, by strategy.Optimize.
 func (s *Study) fastest(ctx context.Context, r *strategy.Request) (program *memory.Program, best *strategy.Result, err error) {
 	kinds := s.kinds()
 	if len(kinds) > 1 {
@@ -311,7 +312,11 @@ func (s *Study) baselines(ctx context.Context) ([]strategy.Alternative, error) {
 // solutionOf is how far the search for the plan got.
 func solutionOf(res *strategy.Result) *Solution {
 	if n := res.Nested; n != nil {
-		return &Solution{string(n.Status), n.Time, n.Bound, strategy.Recurrence}
+		closed := strategy.Recurrence
+		if n.Nodes == nil {
+			closed = "stopped"
+		}
+		return &Solution{string(n.Status), n.Time, n.Bound, closed}
 	}
 	s := res.Solution
 	if s == nil {

@@ -117,8 +117,8 @@ func (s *Study) Price(c Choice) (*Price, error) {
 	return &Price{Choice: c, Timeline: tl}, nil
 }
 
-// kinds are the kinds of plan (plan.Plan.Kind) whose graphs differ: none and full, and selective between them if it is not as
-// full. strategy.Optimize itself knows the graph of none.
+// kinds are the kinds of plan (plan.Plan.Kind) whose graphs differ, none first. Adapters alone tell none from the others; the
+// cross-attention of an encoder-decoder has a position bias with a gradient under full alone.
 func (s *Study) kinds() []string {
 	switch {
 	case !s.Spec.DependsOnCheckpoint():

@@ -60,6 +60,9 @@ func (s *Study) throughput(ctx context.Context, r strategy.Request, req Optimize
 		}
 		o.Batches = append(o.Batches, b)
 	}
+	if last := rows[len(rows)-1]; last.Result != nil && last.Batch != req.GlobalBatch {
+		o.Warnings = append(o.Warnings, searchEnds)
+	}
 	return o, nil
 }
 

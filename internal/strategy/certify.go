@@ -14,8 +14,8 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// ErrNotCertified is returned for a result that is not the fastest plan of the class flat under its own menu: the leanest
-// one, or one under a cap on host memory, which the rows of a certificate do not state.
+// ErrNotCertified is returned for a result that is not the fastest plan of its class under its own menu, such as the leanest
+// one.
 var ErrNotCertified = errors.New("the plan is not the result of a search for the fastest one")
 
 // Recurrence is how the bound of a nested plan is proved: no plan of its chain is faster by SolveNested's recurrence.
@@ -28,7 +28,8 @@ const NothingAdded = "nothing-added"
 const shownOwners = 6
 
 // Certify writes down why a result of Optimize is the fastest plan of its class, from the same program and request. The
-// certificate of a flat plan with a window or a cap for offloading holds peak and time, and no proof.
+// certificate holds peak and time, and no proof, where rows cannot state the class: with a window or a cap for offloading,
+// for layers that hold their own output, and for a nested plan that the chain has no form for.
 func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, error) {
 	if res.Leanest {
 		return nil, ErrNotCertified
@@ -163,8 +164,8 @@ func alike[K comparable](n int, key func(int) K) [][]int {
 	return groups
 }
 
-// bestBound is the best of two vectors of prices: the solver's, and for shared tensors, which the solver's problem may
-// have charged to one block, those of the problem without them. Both bound every plan: a charge only adds bytes.
+// bestBound is the better of two vectors of prices: the solver's, and those that a search on the problem itself finds. The
+// solver's may be of another problem, with higher forward rows. Any prices bound every plan: shared tensors only add bytes.
 func bestBound(p *Problem, sol *Solution) plan.CertifiedBound {
 	best := rowBound(p, sol.Dual)
 	c := newChain(p)

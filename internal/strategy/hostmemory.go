@@ -55,10 +55,14 @@ func optimizeWindowed(ctx context.Context, p *memory.Program, req Request) (*Res
 	plain.Offload, plain.OffloadWindow = false, 0
 	without, errWithout := optimize(ctx, p, plain)
 	with, err := optimize(ctx, p, req)
+	var a, b *NoPlanError
 	switch {
+	case err != nil && !errors.As(err, &a):
+		return nil, err
+	case errWithout != nil && !errors.As(errWithout, &b):
+		return nil, errWithout
 	case err != nil:
-		var a, b *NoPlanError
-		if errors.As(err, &a) && errors.As(errWithout, &b) && a.Smallest < b.Smallest {
+		if b != nil && a.Smallest < b.Smallest {
 			return nil, err
 		}
 		return without, errWithout
@@ -89,6 +93,13 @@ func (pr *pricing) solveWithin(ctx context.Context, p *Problem, limit int64) (*S
 		return sol, err
 	}
 	bound := sol.Time
+	least, err := pr.leastHost(ctx, p, limit)
+	if err != nil {
+		return nil, err
+	}
+	if least == nil {
+		return nil, &InfeasibleError{Budget: p.Budget}
+	}
 	priced := func(perMiB int64) (*Solution, error) {
 		q := *p
 		q.Blocks = make([]Block, len(p.Blocks))
@@ -96,7 +107,7 @@ func (pr *pricing) solveWithin(ctx context.Context, p *Problem, limit int64) (*S
 			q.Blocks[i] = p.Blocks[i]
 			q.Blocks[i].Choices = append([]Choice(nil), p.Blocks[i].Choices...)
 			for k := range q.Blocks[i].Choices {
-				q.Blocks[i].Choices[k].Time += (pr.at(k, i).Host + 1<<20 - 1) >> 20 * perMiB
+				q.Blocks[i].Choices[k].Time += pr.hostMiB(k, i) * perMiB
 			}
 		}
 		s, err := pr.solve(ctx, &q)
@@ -107,7 +118,7 @@ func (pr *pricing) solveWithin(ctx context.Context, p *Problem, limit int64) (*S
 	}
 	lo, hi := int64(0), int64(1)
 	var best *Solution
-	for ; hi < 1<<40; hi *= 4 {
+	for most := pr.highestPrice(p); hi <= most; hi *= 4 {
 		s, err := priced(hi)
 		if err != nil {
 			return nil, err
@@ -119,14 +130,7 @@ func (pr *pricing) solveWithin(ctx context.Context, p *Problem, limit int64) (*S
 		lo = hi
 	}
 	if best == nil {
-		if best, err = pr.leastHost(ctx, p, limit); err != nil {
-			return nil, err
-		}
-		if best == nil {
-			return nil, &InfeasibleError{Budget: p.Budget}
-		}
-		best.Bound, best.Status, best.Closed = bound, Feasible, "host memory priced"
-		return best, nil
+		best, hi = least, lo
 	}
 	for hi-lo > 1 {
 		mid := lo + (hi-lo)/2
@@ -148,6 +152,23 @@ func (pr *pricing) solveWithin(ctx context.Context, p *Problem, limit int64) (*S
 		best.Status = Optimal
 	}
 	return best, nil
+}
+
+// hostMiB is what option k at a layer puts into host memory, in whole MiB.
+func (pr *pricing) hostMiB(k, layer int) int64 { return (pr.at(k, layer).Host + 1<<20 - 1) >> 20 }
+
+// highestPrice is the highest price of a MiB of host memory that is tried: beyond any time that it can save, or where
+// times would add up to more than a problem may hold.
+func (pr *pricing) highestPrice(p *Problem) int64 {
+	room, mib := int64(largest), int64(1)
+	for i := range p.Blocks {
+		var slowest, most int64
+		for k := range p.Blocks[i].Choices {
+			slowest, most = max(slowest, p.Blocks[i].Choices[k].Time), max(most, pr.hostMiB(k, i))
+		}
+		room, mib = room-slowest, mib+most
+	}
+	return min(1<<39, room/mib)
 }
 
 // leastHost is the plan within the budget that puts the fewest bytes into host memory, nil if they are above the limit.

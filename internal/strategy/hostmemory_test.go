@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/gpu"
+	"ckptplan/internal/model"
 	"ckptplan/internal/unit"
 )
 
@@ -51,6 +52,49 @@ func TestOffload(t *testing.T) {
 			t.Logf("%d-%d %s", n.First, n.Last, n.Option.Name)
 		}
 		t.Logf("step %v, host %v, %v", unit.Duration(r.Timeline.Times.Step()), unit.Bytes(r.Timeline.Second.HostPeak), r.Solution.Status)
+	}
+}
+
+// TestLeanestUnderCap: under a cap on host memory the leanest plan keeps to it, and its time is that of the simulator.
+func TestLeanestUnderCap(t *testing.T) {
+	sheet, err := gpu.Lookup("a100-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := program(t, "gpt2", nil)
+	for _, limit := range []unit.Bytes{0, 1e6, 300e6} {
+		res, err := Leanest(context.Background(), p, Request{Sheet: sheet, Class: "flat", Offload: true, HostMemory: limit}, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h := res.Timeline.Second.HostPeak; limit > 0 && h > int64(limit) {
+			t.Errorf("cap %v: %v in host memory", limit, unit.Bytes(h))
+		}
+		if res.Solution.Time != res.Timeline.Times.Extra() {
+			t.Errorf("cap %v: %d ns, simulated %d", limit, res.Solution.Time, res.Timeline.Times.Extra())
+		}
+	}
+}
+
+// TestHighestPriceOfHostMemory: terabytes at the highest price that is tried make a problem of whole numbers.
+func TestHighestPriceOfHostMemory(t *testing.T) {
+	sheet, err := gpu.Lookup("a100-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := program(t, "gpt2", func(s *model.Spec) { s.B = 100_000 })
+	pr, err := price(p, sheet, nil, OffloadOptions(0)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prob := pr.problem(p.Graph)
+	for i := range prob.Blocks {
+		for k := range prob.Blocks[i].Choices {
+			prob.Blocks[i].Choices[k].Time += pr.hostMiB(k, i) * pr.highestPrice(pr.problem(p.Graph))
+		}
+	}
+	if err := prob.validate(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -109,9 +109,6 @@ func (pr *pricing) leastJudged(ctx context.Context, prob *Problem, req Request, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if sol == nil {
-		return nil, nil, errAllOnHost
-	}
 	tl, err := pr.judge(planOf(pr.options, sol.Choice), req.Sheet)
 	if err != nil {
 		return nil, nil, err
@@ -121,4 +118,13 @@ func (pr *pricing) leastJudged(ctx context.Context, prob *Problem, req Request, 
 	}
 	sol.Peak = tl.Peak.Bytes
 	return sol.closedBy(max(0, bound)), tl, nil
+}
+
+// closedBy is the solution, as good as a bound on the time of all plans proves it.
+func (s *Solution) closedBy(bound int64) *Solution {
+	s.Bound, s.Status, s.Closed = bound, Feasible, "stopped"
+	if s.Time == bound {
+		s.Status, s.Closed = Optimal, "exact-search"
+	}
+	return s
 }

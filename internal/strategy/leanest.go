@@ -68,11 +68,8 @@ func (pr *pricing) leanestFlat(ctx context.Context, prob *Problem, req Request) 
 	return sol, tl, nil
 }
 
-// errAllOnHost: every plan puts more into host memory than the cap. Some option of a menu always puts nothing there.
-var errAllOnHost = errors.New("no plan keeps to the cap on host memory")
-
-// leastFlat is the flat plan with the lowest peak under a cap on host memory (0: none), what is shared charged once;
-// nil if all are above the cap.
+// leastFlat is the flat plan with the lowest peak under a cap on host memory (0: none), what is shared charged once; of
+// those the fastest that is found. Some plan keeps to the cap: a menu has options that put nothing into host memory.
 func (pr *pricing) leastFlat(ctx context.Context, p *Problem, limit int64) (*Solution, error) {
 	best, err := pr.leastOf(p, func(q *Problem, kept [][]int) (*Solution, error) {
 		if limit == 0 {
@@ -80,16 +77,18 @@ func (pr *pricing) leastFlat(ctx context.Context, p *Problem, limit int64) (*Sol
 		}
 		return MinMemoryWithin(ctx, pr.hosted(q, kept), limit)
 	})
-	if limit > 0 || err != nil {
-		var slow *TooSlowError
-		if errors.As(err, &slow) {
-			return nil, nil // more than the cap, whatever the budget
-		}
-		return best, err
+	if err != nil {
+		return nil, err
 	}
 	q := *p
 	q.Budget = best.Peak
-	return pr.solve(ctx, &q) // the fastest with that peak
+	fastest, err := pr.solveWithin(ctx, &q, limit)
+	var inf *InfeasibleError
+	if errors.As(err, &inf) { // that search was cut short
+		_, best.Time = p.Evaluate(&Solution{Choice: best.Choice, Head: best.Head})
+		return best, nil
+	}
+	return fastest, err
 }
 
 // leastWithin is MinMemoryWithin with what is shared charged once.

@@ -92,13 +92,15 @@ const (
 
 // NestedSolution is an optimal plan of the class.
 type NestedSolution struct {
+	// Nodes are nil for a plan that the chain has no form for.
 	Nodes []NestedNode
 	// Loss is the option of the loss.
 	Loss int
 	// Peak is in bytes, base and floor included; with exact sizes it is the smallest budget for a plan of this time.
 	// Time, in nanoseconds, is the sum of all forward and backward times.
 	Peak, Time int64
-	// Status is Optimal, or Feasible if rounding leaves a gap between Time and Bound.
+	// Status is Optimal, or Feasible if Time is above Bound: by rounding, or since the simulator refused what the chain
+	// says is faster.
 	Status Status
 	// Bound is a proved lower bound on the time of every plan of the class whose peak is at most Limit: nanoseconds and
 	// bytes.

@@ -84,9 +84,9 @@ func (m *nestedModel) flat(options []plan.Option, choice []int) []NestedNode {
 	return out
 }
 
-// known is a plan of the class with what the chain says of it.
+// known is a plan of the class with what the chain says of it; nothing is proved of it yet.
 func (m *nestedModel) known(nodes []NestedNode) *NestedSolution {
-	s := &NestedSolution{Nodes: nodes, Status: Optimal}
+	s := &NestedSolution{Nodes: nodes, Status: Feasible}
 	s.Peak, s.Time = m.chain.Evaluate(nodes, 0)
 	return s
 }
@@ -117,8 +117,12 @@ func (m *nestedModel) named(pr *pricing, budget int64) (*nestedPlan, error) {
 			return nil, err
 		}
 		if tl.Peak.Bytes <= budget && (best == nil || tl.Times.Step() < best.timeline.Times.Step()) {
-			time := (tl.Times.Step() - tl.Times.Optimizer) / int64(max(1, tl.Graph().Spec.Train.GradAccum))
-			best = &nestedPlan{pl, tl, &NestedSolution{Peak: tl.Peak.Bytes, Time: time, Status: Feasible}, m}
+			micro := int64(max(1, tl.Graph().Spec.Train.GradAccum))
+			time := tl.Times.Step() - tl.Times.Optimizer
+			best = &nestedPlan{pl, tl, &NestedSolution{
+				Peak: tl.Peak.Bytes, Time: time / micro, Status: Feasible,
+				Bound: (time - tl.Times.Extra()) / micro, Limit: budget, // no plan takes less than the step without recompute
+			}, m}
 		}
 	}
 	return best, nil

@@ -36,6 +36,7 @@ func (pr *pricing) nestedPlan(ctx context.Context, p *memory.Program, budget int
 	return m.within(ctx, pr, p, budget)
 }
 
+// within is nestedPlan by a chain.
 func (m *nestedModel) within(ctx context.Context, pr *pricing, p *memory.Program, budget int64) (*nestedPlan, error) {
 	if budget < max(1, m.chain.Floor) {
 		return nil, nil
@@ -71,16 +72,23 @@ func (m *nestedModel) within(ctx context.Context, pr *pricing, p *memory.Program
 	if best == nil {
 		return m.named(pr, budget)
 	}
-	limit := max(budget, best.solution.Peak)
-	if front == nil || limit > m.chain.Budget {
-		c := *m.chain
+	return best, best.prove(ctx, front, budget)
+}
+
+// prove finds how far the plan's time is from the least under a budget, or under the plan's own believed peak where that is
+// more. front is the chain's frontier up to its budget, nil if that is not known.
+func (n *nestedPlan) prove(ctx context.Context, front *NestedTradeOff, budget int64) error {
+	limit := max(budget, n.solution.Peak)
+	if front == nil || limit > n.model.chain.Budget {
+		c := *n.model.chain
 		c.Budget = limit
+		var err error
 		if front, err = NestedFrontier(ctx, &c); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	best.solution.bound(front, limit)
-	return best, nil
+	n.solution.bound(front, limit)
+	return nil
 }
 
 // leanestNested is the nested plan with the lowest peak that searches find: the chain's leanest, those known by name,
@@ -154,8 +162,7 @@ func (n *nestedPlan) below(o *nestedPlan) bool {
 // maxLower bounds the searches for a peak that is lower still. Each lowers it; as a rule the first finds nothing.
 const maxLower = 64
 
-// bound gives the solution the limit that its time is best under: the budget, or its own believed peak where that is
-// more, and the least time of the frontier under that limit.
+// bound gives the solution the least time of the frontier under a limit.
 func (s *NestedSolution) bound(front *NestedTradeOff, limit int64) {
 	s.Limit = limit
 	for _, p := range front.Points {
@@ -163,6 +170,7 @@ func (s *NestedSolution) bound(front *NestedTradeOff, limit int64) {
 			s.Bound = p.Time
 		}
 	}
+	s.Status = Optimal
 	if s.Bound < s.Time {
 		s.Status = Feasible
 	}

@@ -35,7 +35,7 @@ func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int6
 	prob := pr.problem(p.Graph)
 	prob.Base += pr.sharedBytes()
 	f, err := SolveFrontier(ctx, prob, quantum)
-	if exact := quantum <= 1; exact {
+	if quantum <= 1 {
 		quantum = 0
 		for q := int64(leastQuantum); errors.Is(err, ErrEffort) && q <= largest/int64(len(prob.Blocks)+2); q *= 2 {
 			quantum = q
@@ -101,11 +101,8 @@ func (t *TradeOff) Fastest(peak int64) (int64, bool) {
 // Leanest finds the plan of a class with the lowest peak whose extra time is at most limit, a share of the step without
 // recompute; below 0 it means any. With a limit the plan is flat.
 func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64) (*Result, error) {
-	if !p.Graph.Chain {
-		if req.Class == "nested" {
-			return nil, ErrNotChain
-		}
-		req.Class = "flat"
+	if err := req.suit(p.Graph); err != nil {
+		return nil, err
 	}
 	pr, err := price(p, req.Sheet, req.allows, req.more()...)
 	if err != nil {
@@ -141,7 +138,8 @@ type BatchRow struct {
 
 // Throughput tries micro-batch sizes and finds the one whose fastest plan under the budget trains the most tokens a
 // second. With a global batch, gradients are accumulated to it and only its divisors are tried; otherwise powers of
-// two, up to the first that nothing fits. Rows are by rising size; best is −1 if nothing fits.
+// two, up to the first that nothing fits or that is too large to be estimated. Rows are by rising size; best is −1 if
+// nothing fits.
 func Throughput(ctx context.Context, s *model.Spec, req Request, global int) (rows []BatchRow, best int, err error) {
 	best = -1
 	for b := 1; b <= 4096; b++ {
@@ -155,6 +153,9 @@ func Throughput(ctx context.Context, s *model.Spec, req Request, global int) (ro
 			row.Accum = global / b
 		}
 		c.Train.GradAccum = row.Accum
+		if len(rows) > 0 && c.TooLarge() {
+			break
+		}
 		p, err := programOf(&c)
 		if err != nil {
 			return rows, best, err
@@ -204,9 +205,9 @@ func programOf(s *model.Spec) (*memory.Program, error) {
 	return memory.Compile(g), nil
 }
 
-// MaxBatch is the largest micro-batch for which some plan of the class fits, and that plan; 0 and the last error if
-// not even one sequence fits.
-func MaxBatch(ctx context.Context, s *model.Spec, req Request) (int, *Result, error) {
+// MaxBatch is the largest micro-batch for which some plan of the class fits; a *NoPlanError says that not even one
+// sequence does.
+func MaxBatch(ctx context.Context, s *model.Spec, req Request) (int, error) {
 	return largestThatFits(ctx, req, func(n int) *model.Spec {
 		c := *s
 		c.B = n
@@ -214,12 +215,12 @@ func MaxBatch(ctx context.Context, s *model.Spec, req Request) (int, *Result, er
 	})
 }
 
-// MaxSequence is the longest sequence, a multiple of step tokens, for which some plan fits.
-func MaxSequence(ctx context.Context, s *model.Spec, req Request, step int) (int, *Result, error) {
+// MaxSequence is the longest sequence, a multiple of step tokens, for which some plan fits; a *NoPlanError as in MaxBatch.
+func MaxSequence(ctx context.Context, s *model.Spec, req Request, step int) (int, error) {
 	if s.Image != nil {
-		return 0, nil, fmt.Errorf("the sequence of a vision model is its patches: it cannot be longer")
+		return 0, fmt.Errorf("the sequence of a vision model is its patches: it cannot be longer")
 	}
-	n, res, err := largestThatFits(ctx, req, func(n int) *model.Spec {
+	n, err := largestThatFits(ctx, req, func(n int) *model.Spec {
 		c := *s
 		c.S = n * step
 		if c.DecoderS > 0 {
@@ -228,56 +229,52 @@ func MaxSequence(ctx context.Context, s *model.Spec, req Request, step int) (int
 		c.MaxS = max(c.MaxS, c.S)
 		return &c
 	})
-	return n * step, res, err
+	return n * step, err
 }
 
 // MostTried is where the search for the largest size ends, in steps.
 const MostTried = 1 << 24
 
 // largestThatFits doubles n until nothing fits, then bisects. A step that is too large to be estimated does not fit.
-func largestThatFits(ctx context.Context, req Request, at func(n int) *model.Spec) (int, *Result, error) {
-	try := func(n int) (*Result, error) {
+func largestThatFits(ctx context.Context, req Request, at func(n int) *model.Spec) (int, error) {
+	try := func(n int) error {
 		spec := at(n)
 		if n > 1 && spec.TooLarge() {
-			return nil, &NoPlanError{}
+			return &NoPlanError{}
 		}
 		p, err := programOf(spec)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return Optimize(ctx, p, req)
+		_, err = Optimize(ctx, p, req)
+		return err
 	}
-	var best *Result
+	var no *NoPlanError
 	lo, hi := 0, 1
 	for {
-		res, err := try(hi)
-		var no *NoPlanError
-		if errors.As(err, &no) {
-			if lo == 0 {
-				return 0, nil, err
-			}
+		err := try(hi)
+		if errors.As(err, &no) && lo > 0 {
 			break
 		}
 		if err != nil {
-			return 0, nil, err
+			return 0, err
 		}
-		best, lo = res, hi
+		lo = hi
 		if hi *= 2; hi > MostTried {
-			return lo, best, nil
+			return lo, nil
 		}
 	}
 	for hi-lo > 1 {
 		mid := (lo + hi) / 2
-		res, err := try(mid)
-		var no *NoPlanError
+		err := try(mid)
 		switch {
 		case errors.As(err, &no):
 			hi = mid
 		case err != nil:
-			return 0, nil, err
+			return 0, err
 		default:
-			best, lo = res, mid
+			lo = mid
 		}
 	}
-	return lo, best, nil
+	return lo, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
+	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/unit"
 )
@@ -106,11 +107,8 @@ func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 
 func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, error) {
 	g := p.Graph
-	if !g.Chain {
-		if req.Class == "nested" {
-			return nil, ErrNotChain
-		}
-		req.Class = "flat"
+	if err := req.suit(g); err != nil {
+		return nil, err
 	}
 	res := &Result{}
 	tensor := req.tensors()
@@ -172,6 +170,18 @@ func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 	return res, nil
 }
 
+// suit narrows the class to what a graph has: layers that are no chain have flat plans alone.
+func (r *Request) suit(g *model.Graph) error {
+	if g.Chain {
+		return nil
+	}
+	if r.Class == "nested" {
+		return ErrNotChain
+	}
+	r.Class = "flat"
+	return nil
+}
+
 // allows is true if plans of the kind that is asked for may take an option.
 func (r *Request) allows(o *plan.Option) bool {
 	kind := (&plan.Plan{Nodes: []plan.Node{{Option: o}}}).Kind()
@@ -199,8 +209,14 @@ func extra(t *memory.Timeline) float64 {
 func (pr *pricing) improve(ctx context.Context, p *memory.Program, req Request, res *Result) error {
 	found, err := pr.nestedPlan(ctx, p, int64(res.TensorBudget), req.MaxForwards)
 	if err == nil && found == nil && res.Plan == nil && int64(res.TensorBudget) >= pr.floor(p.Graph) {
-		if found, err = pr.leanestNested(ctx, p, req); err == nil && found.timeline.Peak.Bytes > int64(res.TensorBudget) {
+		if found, err = pr.leanestNested(ctx, p, req); err != nil {
+			return err
+		}
+		switch {
+		case found.timeline.Peak.Bytes > int64(res.TensorBudget):
 			res.leanestNested, found = found, nil
+		case found.solution.Nodes != nil:
+			err = found.prove(ctx, nil, int64(res.TensorBudget))
 		}
 	}
 	if err != nil || found == nil {

@@ -12,7 +12,7 @@ import (
 // boundaries: a trainer can wrap each in torch.utils.checkpoint.
 var parts = []string{"norm1", "core", "attn", "norm2", "act", "mlp"}
 
-// maxCached bounds the ops of one layer that an option may cache: beyond it only the largest are tried, since every
+// maxCached bounds the ops of one layer that an option may cache: beyond it only the first are tried, since every
 // set of them is an option.
 const maxCached = 8
 

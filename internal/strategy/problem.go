@@ -97,8 +97,9 @@ type Solution struct {
 	Status     Status
 	// Bound is a proved lower bound on Time, in nanoseconds: Time itself if the status is Optimal.
 	Bound int64
-	// Closed says how optimality was proved: "dual-tight" (Dual.Bound equals Time) or "exact-search" (no label of
-	// the search is faster); "stopped" if it was not, "frontier" for a point of a rounded frontier.
+	// Closed says how optimality was proved: "dual-tight" (Dual.Bound equals Time), "exact-search" (no label of the search
+	// is faster) or NothingAdded. If it was not, it says why: "stopped", "frontier" for a point of a rounded frontier, "host
+	// memory priced" under a cap, "copies overlap" with a window for offloading.
 	Closed string
 	// Dual is a certificate whose bound a reader can add up again.
 	Dual  Dual

@@ -62,7 +62,7 @@ func sharedBy(p *memory.Program, options []plan.Option) (out, late []shared, alw
 	}
 	for _, st := range order {
 		sh := found[st]
-		if g.Storages[st].Born >= begin && !sh.shared() {
+		if g.Storages[st].Born >= begin && !sh.contested() {
 			continue
 		}
 		for k := range options {
@@ -139,9 +139,9 @@ func readBySeveral(g *model.Graph) []bool {
 	return out
 }
 
-// shared is true if who lets go of s last depends on the choice: several layers can keep it, and the first of them can do
-// without.
-func (s *shared) shared() bool {
+// contested is true if who lets go of s last depends on the choice: several layers can keep it, and the first of them can
+// do without.
+func (s *shared) contested() bool {
 	first := slices.IndexFunc(s.holds, func(h []bool) bool { return slices.Contains(h, true) })
 	return slices.Contains(s.holds[first], false) && slices.ContainsFunc(s.holds[first+1:], func(h []bool) bool { return slices.Contains(h, true) })
 }

@@ -157,12 +157,3 @@ func (b *branching) start(ctx context.Context) {
 		b.settles(s, b.pr.believe(b.p, s.Choice))
 	}
 }
-
-// closedBy is the solution, as good as a bound on the time of all plans proves it.
-func (s *Solution) closedBy(bound int64) *Solution {
-	s.Bound, s.Status, s.Closed = bound, Feasible, "stopped"
-	if s.Time == bound {
-		s.Status, s.Closed = Optimal, "exact-search"
-	}
-	return s
-}

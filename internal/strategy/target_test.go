@@ -65,18 +65,24 @@ func TestThroughput(t *testing.T) {
 			t.Logf("batch %d × %d: %.0f tokens/s (ideal %.0f), peak %v", r.Batch, r.Accum, r.TokensPerSecond, r.Ideal, unit.Bytes(r.Result.Timeline.Peak.Bytes))
 		}
 	}
-	n, res, err := MaxBatch(context.Background(), s, req)
-	if err != nil || unit.Bytes(res.Timeline.Peak.Bytes) > res.TensorBudget {
-		t.Fatal(n, err)
-	}
-	c := *s
-	c.B = n + 1
-	p, err := programOf(&c)
+	n, err := MaxBatch(context.Background(), s, req)
 	if err != nil {
 		t.Fatal(err)
 	}
+	at := func(batch int) (*Result, error) {
+		c := *s
+		c.B = batch
+		p, err := programOf(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Optimize(context.Background(), p, req)
+	}
+	if res, err := at(n); err != nil || unit.Bytes(res.Timeline.Peak.Bytes) > res.TensorBudget {
+		t.Errorf("batch %d: %v", n, err)
+	}
 	var no *NoPlanError
-	if _, err := Optimize(context.Background(), p, req); !errors.As(err, &no) {
+	if _, err := at(n + 1); !errors.As(err, &no) {
 		t.Errorf("batch %d fits too: %v", n+1, err)
 	}
 	t.Logf("largest batch %d", n)
