@@ -50,7 +50,7 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 	}
 	first := slices.IndexFunc(g.Blocks, func(b model.Block) bool { return b.Layer >= 0 })
 	behind := g.LayerBlock(g.Layers-1) + 1
-	read := readBySeveral(g)
+	read := readByOthers(g)
 	c := &chain{grads: make([]int64, g.Layers), menu: make([][]price, g.Layers)}
 	holders := map[model.StorageID][][]bool{} // by storage: by layer, by option
 	var x, y int64
@@ -232,8 +232,9 @@ func contested(h [][]bool) bool {
 	return false
 }
 
-// readBySeveral says which storages are read in more than one layer beside the one that made them.
-func readBySeveral(g *model.Graph) map[model.StorageID]bool {
+// readByOthers says which storages are read in other layers than the one that made them: in a chain in more than one, since
+// what only the next layer reads is the residual stream.
+func readByOthers(g *model.Graph) map[model.StorageID]bool {
 	readers := map[model.StorageID]map[int]bool{}
 	for l := range g.Layers {
 		first, end := g.LayerOps(l)
@@ -250,7 +251,7 @@ func readBySeveral(g *model.Graph) map[model.StorageID]bool {
 	}
 	out := map[model.StorageID]bool{}
 	for st, by := range readers {
-		out[st] = len(by) > 1
+		out[st] = len(by) > 1 || !g.Chain
 	}
 	return out
 }

@@ -27,7 +27,7 @@ func sharedBy(p *memory.Program, options []plan.Option) (out, late []shared, alw
 	g := p.Graph
 	first, _ := layerBlocks(g)
 	begin := g.Blocks[first].First
-	read := readBySeveral(g)
+	read := readByOthers(g)
 	found := map[model.StorageID]*shared{}
 	var order []model.StorageID
 	for k := range options {
@@ -120,8 +120,9 @@ func holdsOwnOutput(p *memory.Program) (bool, error) {
 	return false, nil
 }
 
-// readBySeveral marks the storages that more than one layer reads beside the one that makes it.
-func readBySeveral(g *model.Graph) []bool {
+// readByOthers marks the storages that other layers read than the one that makes it. In a chain it takes two of them: what
+// only the next layer reads is the residual stream, which the layer that made it does not keep (holdsOwnOutput).
+func readByOthers(g *model.Graph) []bool {
 	out := make([]bool, len(g.Storages))
 	by := make([]int, len(g.Storages)) // the last layer that did, + 1
 	for l := range g.Layers {
@@ -130,7 +131,7 @@ func readBySeveral(g *model.Graph) []bool {
 			for _, t := range g.Inputs(&g.Ops[i]) {
 				st := g.Tensors[t].Storage
 				if g.Storages[st].Born < first {
-					out[st] = out[st] || by[st] > 0 && by[st] != l+1
+					out[st] = out[st] || !g.Chain || by[st] > 0 && by[st] != l+1
 					by[st] = l + 1
 				}
 			}
