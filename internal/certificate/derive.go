@@ -32,11 +32,11 @@ import (
 // out of that layer's save and listed by itself, once for each pattern of holders. One that every option holds at every
 // layer is alive at every backward row: it is moved from the first layer's save to Y, unless the certificate lists it.
 // One that only the first layer holds is its input and stays in its save; one that the blocks before the layers hold is
-// part of Y. One that a layer makes is listed if several others can hold it and the first of them can do without; else it
-// goes with a layer that no choice changes. What the caller holds until backward is done is part of Y, whoever made it.
+// part of Y. One that a layer makes, where the layers are no chain, is listed if several can hold it and the first of them can
+// do without; else it goes with a layer that no choice changes. What the caller holds until backward is done is part of Y, whoever made it.
 //
-// In forward such a tensor is let go of after the last layer that reads it, unless some layer holds it, whichever. Rows
-// cannot say that; they count it to the end of forward, which is at most its bytes too much.
+// In forward such a tensor is let go of after the last layer that reads it, or that has it in a local, unless some layer holds
+// it, whichever. Rows cannot say that; they count it to the end of forward, which is at most its bytes too much.
 //
 // The head's rows are those of the blocks behind the layers, above what the layers keep; the floor is the highest of the
 // peaks of the blocks before the layers and of the optimizer step.
@@ -50,7 +50,6 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 	}
 	first := slices.IndexFunc(g.Blocks, func(b model.Block) bool { return b.Layer >= 0 })
 	behind := g.LayerBlock(g.Layers-1) + 1
-	read := readByOthers(g)
 	c := &chain{grads: make([]int64, g.Layers), menu: make([][]price, g.Layers)}
 	holders := map[model.StorageID][][]bool{} // by storage: by layer, by option
 	var x, y int64
@@ -86,7 +85,7 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 			})
 			c.grads[i] = b.Grad + b.Carried
 			for st := range s.Keeps(g.LayerOps(i)) {
-				if store := &g.Storages[st]; store.Drop == model.DropAfterBackward || store.Born >= g.Blocks[first].First && !read[st] || before[st] {
+				if store := &g.Storages[st]; store.Drop == model.DropAfterBackward || store.Born >= g.Blocks[first].First && g.Chain || before[st] {
 					continue
 				}
 				if holders[st] == nil {
@@ -142,15 +141,15 @@ func (c *chain) lift(x, y int64) {
 
 // share takes shared tensors out of the layers' saves and returns who holds each, by layer and option, and the bytes
 // that all options hold at all layers.
-// Tensors made from op made on are the layers' own.
 func (c *chain) share(g *model.Graph, made model.OpID, behind int, holders map[model.StorageID][][]bool, listed [][][]bool) (patterns [][][]bool, always int64) {
 	same := func(a, b [][]bool) bool { return slices.EqualFunc(a, b, slices.Equal[[]bool]) }
 	for _, st := range slices.Sorted(maps.Keys(holders)) {
 		h, bytes := holders[st], g.Storages[st].Bytes
-		if g.Storages[st].Born >= made && !contested(h) {
+		ofLayer := g.Storages[st].Born >= made
+		c.keepForward(g, behind, st, h, ofLayer)
+		if ofLayer && !contested(h) {
 			continue
 		}
-		c.keepForward(g, behind, st, h)
 		all, onlyFirst := true, true
 		for i := range h {
 			all = all && !slices.Contains(h[i], false)
@@ -189,24 +188,35 @@ func (c *chain) share(g *model.Graph, made model.OpID, behind int, holders map[m
 	return patterns, always
 }
 
-// keepForward counts a tensor from before the layers to the end of forward in the rows of options that do not hold it.
-func (c *chain) keepForward(g *model.Graph, behind int, st model.StorageID, h [][]bool) {
+// keepForward counts a tensor to the end of forward in the rows of options that do not hold it; one that a layer made where
+// others than the layer in which the forward pass lets go of it can hold it, and all can do without.
+func (c *chain) keepForward(g *model.Graph, behind int, st model.StorageID, h [][]bool, ofLayer bool) {
 	drop, bytes := g.Storages[st].Drop, g.Storages[st].Bytes
 	if drop < 0 || int(drop) >= len(g.Ops) {
 		return
 	}
-	if int(g.Ops[drop].Block) >= behind {
+	last := g.Layers // the layer in which the forward pass lets go of it, or the head
+	if int(g.Ops[drop].Block) < behind {
+		last = 0
+		for _, end := g.LayerOps(0); drop >= end; _, end = g.LayerOps(last) {
+			last++
+		}
+	}
+	others := false
+	for i, ks := range h {
+		if ofLayer && !slices.Contains(ks, false) {
+			return
+		}
+		others = others || i != last && slices.Contains(ks, true)
+	}
+	if ofLayer && !others || last == 0 {
+		return
+	}
+	c.slack += bytes
+	if last == g.Layers {
 		if !slices.ContainsFunc(h, func(ks []bool) bool { return ks[0] }) {
 			c.headFwd += bytes
 		}
-		c.slack += bytes
-		return
-	}
-	last := 0 // the layer in which the forward pass lets go of it
-	for _, end := g.LayerOps(0); drop >= end; _, end = g.LayerOps(last) {
-		last++
-	}
-	if last == 0 {
 		return
 	}
 	for k := range c.menu[last] {
@@ -214,7 +224,6 @@ func (c *chain) keepForward(g *model.Graph, behind int, st model.StorageID, h []
 			c.menu[last][k].saveFwd += bytes
 		}
 	}
-	c.slack += bytes
 }
 
 // contested is true if more than one layer can hold a tensor, and the first that can need not.
@@ -230,30 +239,6 @@ func contested(h [][]bool) bool {
 		}
 	}
 	return false
-}
-
-// readByOthers says which storages are read in other layers than the one that made them: in a chain in more than one, since
-// what only the next layer reads is the residual stream.
-func readByOthers(g *model.Graph) map[model.StorageID]bool {
-	readers := map[model.StorageID]map[int]bool{}
-	for l := range g.Layers {
-		first, end := g.LayerOps(l)
-		for i := first; i < end; i++ {
-			for _, t := range g.Inputs(&g.Ops[i]) {
-				if st := g.Tensors[t].Storage; g.Storages[st].Born < first {
-					if readers[st] == nil {
-						readers[st] = map[int]bool{}
-					}
-					readers[st][l] = true
-				}
-			}
-		}
-	}
-	out := map[model.StorageID]bool{}
-	for st, by := range readers {
-		out[st] = len(by) > 1 || !g.Chain
-	}
-	return out
 }
 
 // release takes bytes that are not a layer's own out of what it keeps.

@@ -16,9 +16,9 @@ func (pr *pricing) slack() int64 {
 	for i := range pr.ref {
 		n = max(n, pr.ref[i].Left)
 	}
-	for _, s := range pr.late {
-		if slices.ContainsFunc(s.holds, func(h []bool) bool { return slices.Contains(h, true) }) {
-			n += s.bytes
+	for i := range pr.late {
+		if d := &pr.late[i]; d.counts() {
+			n += d.bytes
 		}
 	}
 	return n
