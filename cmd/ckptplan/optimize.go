@@ -173,16 +173,11 @@ func (o *optimizeOptions) head(ctx context.Context, spec *model.Spec, device uni
 	if device == 0 {
 		return nil, usagef("--allow is for a search under a budget: give --budget or --gpu")
 	}
-	s := *spec
-	if s.DependsOnCheckpoint() {
-		s.Checkpoint = plan.Full.Name
-	}
-	h, err := strategy.ChooseHead(ctx, &s, strategy.Request{Budget: device, Reserve: o.kept(), Sheet: sheet, Class: o.class, MaxForwards: int(o.maxForwards)}, o.allow)
+	h, err := strategy.ChooseHead(ctx, spec, strategy.Request{Budget: device, Reserve: o.kept(), Sheet: sheet, Class: o.class, MaxForwards: int(o.maxForwards)}, o.allow)
 	if err != nil {
 		return nil, err
 	}
-	s = *h
-	s.Checkpoint = spec.Checkpoint
+	s := *h
 	switch {
 	case s.Train.LossChunks > spec.Train.LossChunks:
 		s.Warnings = append(slices.Clone(s.Warnings), fmt.Sprintf("chosen by --allow: --loss-chunks %d, head and loss in parts, each recomputed", s.Train.LossChunks))

@@ -58,7 +58,13 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 	if res.Class != "flat" || sol == nil || sol.Closed == "" {
 		return nil, ErrNotCertified
 	}
-	pr, err := price(p, req.Sheet, req.allows, req.more()...)
+	g, err := graphsOf(p)
+	if err != nil {
+		return nil, err
+	}
+	req.kind = res.kind
+	p = g.of(req.kind)
+	pr, err := g.price(p, req.Sheet, req.allows, req.more()...)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +73,7 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 		names[m.Option.Name] = true
 	}
 	pr.prune(func(k int) bool { return names[pr.options[k].Name] })
-	if pr.entangled {
+	if pr.entangled || g.of(res.Plan.Kind()) != p {
 		return c, nil // rows that say less than they claim
 	}
 	again := pr.problem(p.Graph)
@@ -90,7 +96,7 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 
 // extraTime is what recomputation and transfers add to a micro-batch, in nanoseconds.
 func extraTime(tl *memory.Timeline) int64 {
-	return tl.Times.Extra() / int64(max(1, tl.Graph().Spec.Train.GradAccum))
+	return tl.Times.Extra() / micro(tl)
 }
 
 func certifiedCard(s *gpu.Sheet) plan.CertifiedCard {

@@ -34,12 +34,8 @@ type pricing struct {
 
 // price simulates the graph once with all layers kept, and a short chain once an option.
 // Options beyond those of Options, such as offloading ones, come as more; allows (nil: all) picks the menu from them.
-func price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Option) bool, more ...plan.Option) (*pricing, error) {
+func (g graphs) price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Option) bool, more ...plan.Option) (*pricing, error) {
 	q, same, err := short(p)
-	if err != nil {
-		return nil, err
-	}
-	gs, err := graphsOf(p)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +47,7 @@ func price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Option) bool, 
 	if allows != nil {
 		options = slices.DeleteFunc(options, func(o plan.Option) bool { return !allows(&o) })
 	}
-	pr := &pricing{graphs: gs, chain: q, sheet: sheet, same: same}
+	pr := &pricing{graphs: g, chain: q, sheet: sheet, same: same}
 	for i := range options {
 		o := options[i]
 		if windowed(o) { // priced as if synchronous: what is under way is staging

@@ -31,8 +31,8 @@ func TestRowsOfTwoStacks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			req := Request{Kind: map[string]string{"selective": "selective"}[kind]}
-			pr, err := price(p, sheet, req.allows)
+			req := Request{kind: kind}
+			pr, err := graphs{kind: p}.price(p, sheet, req.allows)
 			if err != nil {
 				t.Fatal(err)
 			}
