@@ -53,12 +53,32 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 	c := &chain{grads: make([]int64, g.Layers), menu: make([][]price, g.Layers)}
 	holders := map[model.StorageID][][]bool{} // by storage: by layer, by option
 	var x, y int64
+	schedules := make([]*memory.Schedule, len(options))
 	for k := range options {
 		s, err := memory.Lower(p, everywhere(&options[k], g.Layers))
 		if err != nil {
 			return nil, nil, fmt.Errorf("option %s: %w", options[k].Name, err)
 		}
-		tl, blocks, err := memory.Profile(s, sheet)
+		schedules[k] = s
+		before := s.Keeps(0, g.Blocks[first].First) // alive until after the layers' backward
+		for i := range g.Layers {
+			for st := range s.Keeps(g.LayerOps(i)) {
+				if store := &g.Storages[st]; store.Drop == model.DropAfterBackward || store.Born >= g.Blocks[first].First && g.Chain || before[st] {
+					continue
+				}
+				if holders[st] == nil {
+					holders[st] = table(g.Layers, len(options))
+				}
+				holders[st][i][k] = true
+			}
+		}
+	}
+	several := map[model.StorageID]bool{}
+	for st, h := range holders {
+		several[st] = g.Storages[st].Born >= g.Blocks[first].First && contested(h)
+	}
+	for k := range options {
+		tl, blocks, err := memory.ProfileShared(schedules[k], sheet, several)
 		if err != nil {
 			return nil, nil, fmt.Errorf("option %s: %w", options[k].Name, err)
 		}
@@ -75,7 +95,6 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 			return nil, nil, fmt.Errorf("option %s changes what is alive outside the layers by %d and %d bytes", options[k].Name, xk-x, yk-y)
 		}
 		x, y = xk, yk
-		before := s.Keeps(0, g.Blocks[first].First) // alive until after the layers' backward
 		for i := range g.Layers {
 			b := &blocks[g.LayerBlock(i)]
 			save := b.BackwardBefore - b.BackwardAfter + b.Grad + b.Carried
@@ -84,15 +103,7 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 				time: b.Recompute + b.Transfer, run: b.Forward, back: b.Backward,
 			})
 			c.grads[i] = b.Grad + b.Carried
-			for st := range s.Keeps(g.LayerOps(i)) {
-				if store := &g.Storages[st]; store.Drop == model.DropAfterBackward || store.Born >= g.Blocks[first].First && g.Chain || before[st] {
-					continue
-				}
-				if holders[st] == nil {
-					holders[st] = table(g.Layers, len(options))
-				}
-				holders[st][i][k] = true
-			}
+			c.slackBwd = max(c.slackBwd, b.Longer)
 		}
 		if k == 0 {
 			for _, b := range blocks {

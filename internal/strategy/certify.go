@@ -81,7 +81,7 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 	if !reflect.DeepEqual(again, prob) {
 		return nil, ErrNotCertified
 	}
-	menu, bound := pr.certifiedMenu(prob), bestBound(prob.lowered(pr.slack()), sol)
+	menu, bound := pr.certifiedMenu(prob), bestBound(prob.lowered(pr.slack(), pr.slackBackward()), sol)
 	bound.Gap = sol.Time - bound.Bound
 	c.Status, c.Time.Extra, c.Menu, c.Bound = string(sol.Status), sol.Time, &menu, &bound
 	c.Closed = plan.CertifiedSearch{How: sol.Closed, Labels: sol.Stats.Labels}
@@ -117,7 +117,7 @@ func certifiedPeak(tl *memory.Timeline) plan.CertifiedPeak {
 
 // certifiedMenu writes the rows of a problem, layers with equal numbers together.
 func (pr *pricing) certifiedMenu(p *Problem) plan.CertifiedMenu {
-	m := plan.CertifiedMenu{Slack: unit.Bytes(pr.slack()), Base: unit.Bytes(p.Base), Floor: unit.Bytes(p.Floor), Head: plan.CertifiedHead{Gradient: unit.Bytes(p.HeadGrad)}}
+	m := plan.CertifiedMenu{Slack: unit.Bytes(pr.slack()), SlackBackward: unit.Bytes(pr.slackBackward()), Base: unit.Bytes(p.Base), Floor: unit.Bytes(p.Floor), Head: plan.CertifiedHead{Gradient: unit.Bytes(p.HeadGrad)}}
 	if len(p.Head) > 0 {
 		m.Head.Forward, m.Head.Backward = unit.Bytes(p.Head[0].Forward), unit.Bytes(p.Head[0].Backward)
 	}

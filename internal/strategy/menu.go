@@ -48,26 +48,34 @@ func (g graphs) price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Opt
 		options = slices.DeleteFunc(options, func(o plan.Option) bool { return !allows(&o) })
 	}
 	pr := &pricing{graphs: g, chain: q, sheet: sheet, same: same}
+	var synchronous []plan.Option
 	for i := range options {
 		o := options[i]
 		if windowed(o) { // priced as if synchronous: what is under way is staging
 			o.Regions = append([]plan.Region(nil), o.Regions...)
 			o.Regions[0].Window = 0
 		}
-		_, blocks, err := profileAll(q, o, sheet)
-		if err != nil {
+		if _, err := lowerAll(q, o); err != nil {
 			continue // not every layer has this part
 		}
-		if windowed(options[i]) {
-			overlap(blocks)
-		}
 		pr.options = append(pr.options, options[i])
-		pr.blocks = append(pr.blocks, blocks)
+		synchronous = append(synchronous, o)
 	}
-	if pr.keep, pr.ref, err = profileAll(p, plan.Keep, sheet); err != nil {
+	var several map[model.StorageID]bool
+	if pr.shared, pr.late, pr.always, several, err = sharedBy(q, pr.options); err != nil {
 		return nil, err
 	}
-	if pr.shared, pr.late, pr.always, err = sharedBy(q, pr.options); err != nil {
+	for i, o := range synchronous {
+		_, blocks, err := profileAll(q, o, sheet, several)
+		if err != nil {
+			return nil, err
+		}
+		if windowed(pr.options[i]) {
+			overlap(blocks)
+		}
+		pr.blocks = append(pr.blocks, blocks)
+	}
+	if pr.keep, pr.ref, err = profileAll(p, plan.Keep, sheet, nil); err != nil {
 		return nil, err
 	}
 	if pr.entangled, err = holdsOwnOutput(q); err != nil {
@@ -84,13 +92,18 @@ func (g graphs) price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Opt
 	return pr, nil
 }
 
-// profileAll simulates a program with the same option at every layer.
-func profileAll(p *memory.Program, o plan.Option, sheet *gpu.Sheet) (*memory.Timeline, []memory.BlockProfile, error) {
-	s, err := memory.Lower(p, &plan.Plan{Nodes: []plan.Node{{First: 0, Last: p.Graph.Layers - 1, Option: &o}}})
+// lowerAll is the schedule of a program with the same option at every layer.
+func lowerAll(p *memory.Program, o plan.Option) (*memory.Schedule, error) {
+	return memory.Lower(p, &plan.Plan{Nodes: []plan.Node{{First: 0, Last: p.Graph.Layers - 1, Option: &o}}})
+}
+
+// profileAll simulates a program with the same option at every layer. several are storages that several layers may keep.
+func profileAll(p *memory.Program, o plan.Option, sheet *gpu.Sheet, several map[model.StorageID]bool) (*memory.Timeline, []memory.BlockProfile, error) {
+	s, err := lowerAll(p, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	return memory.Profile(s, sheet)
+	return memory.ProfileShared(s, sheet, several)
 }
 
 // at is the price of option k at a layer.

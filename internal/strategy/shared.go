@@ -67,17 +67,17 @@ func (pr *pricing) freedByHead() int64 {
 // can keep is its own input, what the caller holds until backward is done is nobody's, and what the first of them keeps under
 // every option goes with that layer (an encoder's output, in the first layer of the decoder). late is all that the forward
 // pass lets go of in a layer but the first, or in the head, unless it is kept.
-func sharedBy(p *memory.Program, options []plan.Option) (out []shared, late []dropped, always int64, err error) {
+// several are those of them that a layer made.
+func sharedBy(p *memory.Program, options []plan.Option) (out []shared, late []dropped, always int64, several map[model.StorageID]bool, err error) {
 	g := p.Graph
 	first, _ := layerBlocks(g)
 	begin := g.Blocks[first].First
 	found := map[model.StorageID]*shared{}
 	var order []model.StorageID
 	for k := range options {
-		o := options[k]
-		s, err := memory.Lower(p, &plan.Plan{Nodes: []plan.Node{{First: 0, Last: g.Layers - 1, Option: &o}}})
+		s, err := lowerAll(p, options[k])
 		if err != nil {
-			return nil, nil, 0, err
+			return nil, nil, 0, nil, err
 		}
 		before := s.Keeps(0, begin) // kept by the embedding itself, longer than by any layer
 		for l := range g.Layers {
@@ -99,13 +99,17 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, late []dr
 		}
 	}
 	slices.Sort(order)
+	several = map[model.StorageID]bool{}
 	for _, st := range order {
 		sh := found[st]
 		if in := droppedIn(g, st); in > 0 {
 			late = append(late, dropped{*sh, in, g.Storages[st].Born >= begin, sh.released(0) >= 0})
 		}
-		if g.Storages[st].Born >= begin && !sh.contested() {
-			continue
+		if g.Storages[st].Born >= begin {
+			if !sh.contested() {
+				continue
+			}
+			several[st] = true
 		}
 		all, later := true, false
 		for l := range sh.holds {
@@ -125,7 +129,7 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, late []dr
 			out = append(out, *sh)
 		}
 	}
-	return out, late, always, nil
+	return out, late, always, several, nil
 }
 
 // holdsOwnOutput is true if a layer that is kept holds what the next block reads of it: the result of a ReLU at the
