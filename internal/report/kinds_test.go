@@ -147,3 +147,43 @@ func TestObjectivesOnOwnGraph(t *testing.T) {
 		}
 	}
 }
+
+// TestAllowedHeadByObjective: with an allowed head the lowest peak is that of the leaner head, whatever the budget, and the
+// largest micro batch that of the head that takes the most.
+func TestAllowedHeadByObjective(t *testing.T) {
+	sheet, err := gpu.Lookup("a100-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := model.Load("spec.yaml", []byte("{arch: t5, L: 2, decoder_L: 2, S: 96, decoder_S: 64, H: 64, B: 4, heads: 4, ffn: 128, vocab: 3000, dtype: bf16}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dropped := *spec
+	dropped.Train.KeepLogits = false
+	for _, objective := range []Objective{Memory, MaxBatch, Throughput} {
+		req := OptimizeRequest{Class: "flat", Objective: objective, Card: Card{Sheet: sheet}, Device: 30_000_000}
+		got, err := OptimizeHead(t.Context(), spec, sheet, []string{strategy.DropLogits}, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []*model.Spec{spec, &dropped} {
+			study, err := NewStudy(s, sheet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := study.Optimize(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case objective == Memory && o.Estimate.Peak.TensorBytes < got.Estimate.Peak.TensorBytes:
+				t.Errorf("a peak of %d, with keep_logits %v it is %d", int64(got.Estimate.Peak.TensorBytes), s.Train.KeepLogits, int64(o.Estimate.Peak.TensorBytes))
+			case objective == MaxBatch && o.Model.Batch > got.Model.Batch:
+				t.Errorf("micro batch %d, with keep_logits %v it is %d", got.Model.Batch, s.Train.KeepLogits, o.Model.Batch)
+			case objective == Throughput && o.Estimate.Time.TokensPerSecond > got.Estimate.Time.TokensPerSecond:
+				t.Errorf("%f tokens/s, with keep_logits %v %f", got.Estimate.Time.TokensPerSecond, s.Train.KeepLogits, o.Estimate.Time.TokensPerSecond)
+			}
+		}
+	}
+}
