@@ -45,10 +45,8 @@ func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int6
 			return nil, err
 		}
 	}
-	if g.differ() {
-		t.Points = append(t.Points, FrontierPoint{Peak: none.Peak.Bytes})
-		t.Points = undominated(t.Points)
-	}
+	t.Points = append(t.Points, FrontierPoint{Peak: none.Peak.Bytes}) // exact, where the search charges what layers share
+	t.Points = undominated(t.Points)
 	for _, name := range Baselines {
 		if a, err := g.baseline(name, req.Sheet, req.Budget); err == nil {
 			t.Named = append(t.Named, a)
