@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/report"
@@ -122,18 +120,17 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	if o.objective == string(report.MaxSeq) && spec.Image != nil {
 		return usagef("--objective max-seq: the sequence of %s is its patches, which the image's size decides", spec.Name)
 	}
-	if spec, err = o.head(cmd.Context(), spec, device, card.Sheet); err != nil {
+	if err := o.checkAllow(device); err != nil {
 		return err
 	}
-	study, err := report.NewStudy(spec, card.Sheet)
-	if err != nil {
+	if o.frontier {
+		return o.runFrontier(cmd, g, spec, report.FrontierRequest{Card: card, Device: device, Reserve: o.kept(), Quantum: o.quantum.bytes})
+	}
+	if _, err := report.NewStudy(spec, card.Sheet); err != nil {
 		return &inputError{err}
 	}
-	if o.frontier {
-		return o.runFrontier(cmd, g, study, report.FrontierRequest{Card: card, Device: device, Reserve: o.kept(), Quantum: o.quantum.bytes})
-	}
 	watch := progress(cmd.ErrOrStderr(), "searching")
-	result, err := study.Optimize(cmd.Context(), report.OptimizeRequest{
+	result, err := report.OptimizeHead(cmd.Context(), spec, card.Sheet, o.allow, report.OptimizeRequest{
 		Class: o.class, MaxForwards: int(o.maxForwards),
 		Offload: o.offload, Window: int(o.window), HostMemory: o.hostMemory.bytes, Objective: report.Objective(o.objective), Target: target, GlobalBatch: int(o.global),
 		Card: card, Device: device, Reserve: o.kept(), Tool: version(),
@@ -160,40 +157,33 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	return nil
 }
 
-// head is the spec with the head that --allow lets the planner choose.
-func (o *optimizeOptions) head(ctx context.Context, spec *model.Spec, device unit.Bytes, sheet *gpu.Sheet) (*model.Spec, error) {
-	if len(o.allow) == 0 {
-		return spec, nil
-	}
+// checkAllow refuses choices of head and loss that there are not.
+func (o *optimizeOptions) checkAllow(device unit.Bytes) error {
 	for i, a := range o.allow {
 		if o.allow[i] = hyphened(a); !slices.Contains(strategy.HeadChoices, o.allow[i]) {
-			return nil, usagef("--allow %s: it is one of %s", a, strings.Join(strategy.HeadChoices, ", "))
+			return usagef("--allow %s: it is one of %s", a, strings.Join(strategy.HeadChoices, ", "))
 		}
 	}
-	if device == 0 {
-		return nil, usagef("--allow is for a search under a budget: give --budget or --gpu")
+	if len(o.allow) > 0 && device == 0 {
+		return usagef("--allow is for a search under a budget: give --budget or --gpu")
 	}
-	s := *spec
-	if s.DependsOnCheckpoint() {
-		s.Checkpoint = plan.Full.Name
-	}
-	h, err := strategy.ChooseHead(ctx, &s, strategy.Request{Budget: device, Reserve: o.kept(), Sheet: sheet, Class: o.class, MaxForwards: int(o.maxForwards)}, o.allow)
-	if err != nil {
-		return nil, err
-	}
-	s = *h
-	s.Checkpoint = spec.Checkpoint
-	switch {
-	case s.Train.LossChunks > spec.Train.LossChunks:
-		s.Warnings = append(slices.Clone(s.Warnings), fmt.Sprintf("chosen by --allow: --loss-chunks %d, head and loss in parts, each recomputed", s.Train.LossChunks))
-	case s.Train.KeepLogits != spec.Train.KeepLogits:
-		s.Warnings = append(slices.Clone(s.Warnings), "chosen by --allow: --keep-logits=false, the model's output is let go before backward")
-	}
-	return &s, nil
+	return nil
 }
 
 // runFrontier prints the trade-off between peak and time.
-func (o *optimizeOptions) runFrontier(cmd *cobra.Command, g *globals, study *report.Study, req report.FrontierRequest) error {
+func (o *optimizeOptions) runFrontier(cmd *cobra.Command, g *globals, spec *model.Spec, req report.FrontierRequest) error {
+	sheet := req.Card.Sheet
+	if len(o.allow) > 0 {
+		h, err := strategy.ChooseHead(cmd.Context(), spec, strategy.Request{Budget: req.Device, Reserve: req.Reserve, Sheet: sheet, Class: "flat"}, o.allow)
+		if err != nil {
+			return err
+		}
+		spec = report.WithHead(spec, h)
+	}
+	study, err := report.NewStudy(spec, sheet)
+	if err != nil {
+		return &inputError{err}
+	}
 	watch := progress(cmd.ErrOrStderr(), "searching")
 	f, err := study.Frontier(cmd.Context(), req)
 	watch.stop()

@@ -28,11 +28,14 @@ type chain struct {
 	// slack is the most that forward rows count too much: tensors that are let go of in forward unless some layer holds
 	// them, and what a block leaves to the next one.
 	slack int64
+	// slackBwd is the most that the layers' backward rows count too much: shared tensors, to the end of the backward that lets
+	// go of them.
+	slackBwd int64
 }
 
-// lowered is the chain with forward rows that count nothing too much.
+// lowered is the chain with rows that count nothing too much.
 func (c *chain) lowered() *chain {
-	if c.slack == 0 {
+	if c.slack == 0 && c.slackBwd == 0 {
 		return c
 	}
 	d := *c
@@ -42,6 +45,7 @@ func (c *chain) lowered() *chain {
 		d.menu[i] = slices.Clone(menu)
 		for k := range menu {
 			d.menu[i][k].fwd = max(0, menu[k].fwd-c.slack)
+			d.menu[i][k].bwd = max(0, menu[k].bwd-c.slackBwd)
 		}
 	}
 	return &d

@@ -237,6 +237,7 @@ func (c *checker) menu() bool {
 		{"menu.base_bytes", was.base, is.base},
 		{"menu.floor_bytes", was.floor, is.floor},
 		{"menu.forward_slack_bytes", was.slack, is.slack},
+		{"menu.backward_slack_bytes", was.slackBwd, is.slackBwd},
 		{"menu.head.forward_bytes", was.headFwd, is.headFwd},
 		{"menu.head.backward_bytes", was.headBwd, is.headBwd},
 		{"menu.head.gradient_bytes", was.headGrad, is.headGrad},
@@ -260,9 +261,9 @@ func (c *checker) menu() bool {
 	return true
 }
 
-// agrees is true if the rows' peak is the simulated one, or above it by no more than forward rows may count too much.
+// agrees is true if the rows' peak is the simulated one, or above it by no more than rows may count too much.
 func (c *checker) agrees(rows, simulated int64) bool {
-	return rows >= simulated && rows <= simulated+c.chain.slack
+	return rows >= simulated && rows <= simulated+max(c.chain.slack, c.chain.slackBwd)
 }
 
 // rows compares the prices of all options at all layers.

@@ -12,7 +12,7 @@ func claimed(c *plan.Certificate, layers int) (_ *chain, options []plan.Option, 
 	m := c.Menu
 	out := &chain{
 		base: int64(m.Base), floor: int64(m.Floor), budget: int64(c.TensorBudget), grads: make([]int64, layers), menu: make([][]price, layers),
-		slack: int64(m.Slack), headFwd: int64(m.Head.Forward), headBwd: int64(m.Head.Backward), headGrad: int64(m.Head.Gradient),
+		slack: int64(m.Slack), slackBwd: int64(m.SlackBackward), headFwd: int64(m.Head.Forward), headBwd: int64(m.Head.Backward), headGrad: int64(m.Head.Gradient),
 	}
 	var runs []string
 	for _, g := range m.Gradients {

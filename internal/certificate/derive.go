@@ -32,12 +32,13 @@ import (
 // out of that layer's save and listed by itself, once for each pattern of holders. One that every option holds at every
 // layer is alive at every backward row: it is moved from the first layer's save to Y, unless the certificate lists it.
 // One that only the first layer holds is its input and stays in its save; one that the blocks before the layers hold is
-// part of Y. One that a layer makes is listed if several others can hold it and the first of them can do without; else it
-// goes with a layer that no choice changes. What the caller holds until backward is done is part of Y, whoever made it.
+// part of Y. One that a layer makes, where the layers are no chain, is listed if several can hold it and the first of them can
+// do without; else it goes with a layer that no choice changes. What the caller holds until backward is done is part of Y, whoever made it.
 //
-// In forward such a tensor is let go of after the last layer that reads it, unless some layer holds it, whichever. Rows
-// cannot say that; they count it to the end of forward, which is at most its bytes too much. Nor do they say whether what a
-// block leaves in a local of the next one was saved; they count it there (memory.BlockProfile). Both are the chain's slack.
+// In forward such a tensor is let go of after the last layer that reads it, or that has it in a local, unless some layer holds
+// it, whichever. Rows cannot say that; they count it to the end of forward, which is at most its bytes too much. Nor do they
+// say whether what a block leaves in a local of the next one was saved; they count it there (memory.BlockProfile). Both are
+// the chain's slack.
 //
 // The head's rows are those of the blocks behind the layers, above what the layers keep; the floor is the highest of the
 // peaks of the blocks before the layers and of the optimizer step.
@@ -51,16 +52,35 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 	}
 	first := slices.IndexFunc(g.Blocks, func(b model.Block) bool { return b.Layer >= 0 })
 	behind := g.LayerBlock(g.Layers-1) + 1
-	read := readBySeveral(g)
 	c := &chain{grads: make([]int64, g.Layers), menu: make([][]price, g.Layers)}
 	holders := map[model.StorageID][][]bool{} // by storage: by layer, by option
 	var x, y int64
+	schedules := make([]*memory.Schedule, len(options))
 	for k := range options {
 		s, err := memory.Lower(p, everywhere(&options[k], g.Layers))
 		if err != nil {
 			return nil, nil, fmt.Errorf("option %s: %w", options[k].Name, err)
 		}
-		tl, blocks, err := memory.Profile(s, sheet)
+		schedules[k] = s
+		before := s.Keeps(0, g.Blocks[first].First) // alive until after the layers' backward
+		for i := range g.Layers {
+			for st := range s.Keeps(g.LayerOps(i)) {
+				if store := &g.Storages[st]; store.Drop == model.DropAfterBackward || store.Born >= g.Blocks[first].First && g.Chain || before[st] {
+					continue
+				}
+				if holders[st] == nil {
+					holders[st] = table(g.Layers, len(options))
+				}
+				holders[st][i][k] = true
+			}
+		}
+	}
+	several := map[model.StorageID]bool{}
+	for st, h := range holders {
+		several[st] = g.Storages[st].Born >= g.Blocks[first].First && contested(h)
+	}
+	for k := range options {
+		tl, blocks, err := memory.ProfileShared(schedules[k], sheet, several)
 		if err != nil {
 			return nil, nil, fmt.Errorf("option %s: %w", options[k].Name, err)
 		}
@@ -77,7 +97,6 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 			return nil, nil, fmt.Errorf("option %s changes what is alive outside the layers by %d and %d bytes", options[k].Name, xk-x, yk-y)
 		}
 		x, y = xk, yk
-		before := s.Keeps(0, g.Blocks[first].First) // alive until after the layers' backward
 		for i := range g.Layers {
 			b := &blocks[g.LayerBlock(i)]
 			save := b.BackwardBefore - b.BackwardAfter + b.Grad + b.Carried
@@ -86,15 +105,7 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 				time: b.Recompute + b.Transfer, run: b.Forward, back: b.Backward,
 			})
 			c.grads[i] = b.Grad + b.Carried
-			for st := range s.Keeps(g.LayerOps(i)) {
-				if store := &g.Storages[st]; store.Drop == model.DropAfterBackward || store.Born >= g.Blocks[first].First && !read[st] || before[st] {
-					continue
-				}
-				if holders[st] == nil {
-					holders[st] = table(g.Layers, len(options))
-				}
-				holders[st][i][k] = true
-			}
+			c.slackBwd = max(c.slackBwd, b.Longer)
 		}
 		if k == 0 {
 			for _, b := range blocks {
@@ -147,10 +158,11 @@ func (c *chain) share(g *model.Graph, made model.OpID, behind int, holders map[m
 	same := func(a, b [][]bool) bool { return slices.EqualFunc(a, b, slices.Equal[[]bool]) }
 	for _, st := range slices.Sorted(maps.Keys(holders)) {
 		h, bytes := holders[st], g.Storages[st].Bytes
-		if g.Storages[st].Born >= made && !contested(h) {
+		ofLayer := g.Storages[st].Born >= made
+		c.keepForward(g, behind, st, h, ofLayer)
+		if ofLayer && !contested(h) {
 			continue
 		}
-		c.keepForward(g, behind, st, h)
 		all, onlyFirst := true, true
 		for i := range h {
 			all = all && !slices.Contains(h[i], false)
@@ -189,24 +201,35 @@ func (c *chain) share(g *model.Graph, made model.OpID, behind int, holders map[m
 	return patterns, always
 }
 
-// keepForward counts a shared tensor to the end of forward in the rows of options that do not hold it.
-func (c *chain) keepForward(g *model.Graph, behind int, st model.StorageID, h [][]bool) {
+// keepForward counts a tensor to the end of forward in the rows of options that do not hold it; one that a layer made where
+// others than the layer in which the forward pass lets go of it can hold it, and all can do without.
+func (c *chain) keepForward(g *model.Graph, behind int, st model.StorageID, h [][]bool, ofLayer bool) {
 	drop, bytes := g.Storages[st].Drop, g.Storages[st].Bytes
 	if drop < 0 || int(drop) >= len(g.Ops) {
 		return
 	}
-	if int(g.Ops[drop].Block) >= behind {
+	last := g.Layers // the layer in which the forward pass lets go of it, or the head
+	if int(g.Ops[drop].Block) < behind {
+		last = 0
+		for _, end := g.LayerOps(0); drop >= end; _, end = g.LayerOps(last) {
+			last++
+		}
+	}
+	others := false
+	for i, ks := range h {
+		if ofLayer && !slices.Contains(ks, false) {
+			return
+		}
+		others = others || i != last && slices.Contains(ks, true)
+	}
+	if ofLayer && !others || last == 0 {
+		return
+	}
+	c.slack += bytes
+	if last == g.Layers {
 		if !slices.ContainsFunc(h, func(ks []bool) bool { return ks[0] }) {
 			c.headFwd += bytes
 		}
-		c.slack += bytes
-		return
-	}
-	last := 0 // the layer in which the forward pass lets go of it
-	for _, end := g.LayerOps(0); drop >= end; _, end = g.LayerOps(last) {
-		last++
-	}
-	if last == 0 {
 		return
 	}
 	for k := range c.menu[last] {
@@ -214,7 +237,6 @@ func (c *chain) keepForward(g *model.Graph, behind int, st model.StorageID, h []
 			c.menu[last][k].saveFwd += bytes
 		}
 	}
-	c.slack += bytes
 }
 
 // contested is true if more than one layer can hold a tensor, and the first that can need not.
@@ -230,29 +252,6 @@ func contested(h [][]bool) bool {
 		}
 	}
 	return false
-}
-
-// readBySeveral says which storages are read in more than one layer beside the one that made them.
-func readBySeveral(g *model.Graph) map[model.StorageID]bool {
-	readers := map[model.StorageID]map[int]bool{}
-	for l := range g.Layers {
-		first, end := g.LayerOps(l)
-		for i := first; i < end; i++ {
-			for _, t := range g.Inputs(&g.Ops[i]) {
-				if st := g.Tensors[t].Storage; g.Storages[st].Born < first {
-					if readers[st] == nil {
-						readers[st] = map[int]bool{}
-					}
-					readers[st][l] = true
-				}
-			}
-		}
-	}
-	out := map[model.StorageID]bool{}
-	for st, by := range readers {
-		out[st] = len(by) > 1
-	}
-	return out
 }
 
 // release takes bytes that are not a layer's own out of what it keeps.

@@ -19,6 +19,9 @@ type BlockProfile struct {
 	// Left is what the block leaves so: the most by which a ForwardPeak counts too much.
 	Left                                        int64
 	BackwardBefore, BackwardAfter, BackwardPeak int64
+	// Longer is the most by which BackwardPeak counts too much: it counts what the block lets go of, of what ProfileShared
+	// is told of and another block made, to the end of its backward. Another layer may hold it longer.
+	Longer int64
 	// Grad is the parameter gradients that appear in its backward and stay, Carried the growth of what is alive of other
 	// gradients: the gradient of its input for that of its output, and of tensors that several blocks read.
 	Grad, Carried int64
@@ -30,11 +33,16 @@ type BlockProfile struct {
 
 // Profile simulates a schedule and gives its timeline and every block's part of it, by block number.
 func Profile(s *Schedule, sheet *gpu.Sheet) (*Timeline, []BlockProfile, error) {
+	return ProfileShared(s, sheet, nil)
+}
+
+// ProfileShared is Profile with storages that several layers may hold.
+func ProfileShared(s *Schedule, sheet *gpu.Sheet, shared map[model.StorageID]bool) (*Timeline, []BlockProfile, error) {
 	m := newMachine(s)
 	if sheet != nil {
 		m.cost = s.Program.costsOn(sheet)
 	}
-	m.prof = &profiler{blocks: make([]BlockProfile, len(m.g.Blocks)), of: profiled(m.g), left: leftovers(m.g)}
+	m.prof = &profiler{blocks: make([]BlockProfile, len(m.g.Blocks)), of: profiled(m.g), left: leftovers(m.g), shared: shared}
 	tl := &Timeline{schedule: s}
 	if err := m.settled(tl); err != nil {
 		return nil, nil, err
@@ -56,6 +64,10 @@ type profiler struct {
 	// before the one that runs.
 	left [][]model.StorageID
 	lift int64
+	// shared may be held by several layers; gone is what of it the backward of the block at hand has let go of, top the most
+	// that was alive.
+	shared    map[model.StorageID]bool
+	gone, top int64
 }
 
 // profiled is, by block, the block whose profile it is part of: behind the first layer and before the last, the next layer.
@@ -150,12 +162,14 @@ func (p *profiler) backward(m *machine, b int32, kept, others int64) {
 	p.closeBackward(m, kept, others)
 	p.at, p.kept, p.others, p.spent = b, kept, others, m.time
 	p.blocks[b].BackwardBefore, p.blocks[b].BackwardPeak = m.live, m.live
+	p.gone, p.top = 0, m.live
 }
 
 func (p *profiler) closeBackward(m *machine, kept, others int64) {
 	if p.at >= 0 {
 		b := &p.blocks[p.at]
 		b.BackwardAfter, b.Grad, b.Carried = m.live, kept-p.kept, others-p.others
+		b.Longer = b.BackwardPeak - p.top
 		b.Backward = m.time.Backward - p.spent.Backward
 		b.Recompute = m.time.Recompute - p.spent.Recompute
 		b.Transfer += m.time.Transfer - p.spent.Transfer
@@ -169,6 +183,14 @@ func (p *profiler) peak(m *machine) {
 	case m.phase == Forward:
 		p.blocks[p.at].ForwardPeak = max(p.blocks[p.at].ForwardPeak, m.live+p.lift)
 	case m.phase == Backward:
-		p.blocks[p.at].BackwardPeak = max(p.blocks[p.at].BackwardPeak, m.live)
+		p.blocks[p.at].BackwardPeak = max(p.blocks[p.at].BackwardPeak, m.live+p.gone)
+		p.top = max(p.top, m.live)
+	}
+}
+
+// freed notes that a storage is gone.
+func (p *profiler) freed(m *machine, st model.StorageID) {
+	if m.phase == Backward && p.at >= 0 && p.shared[st] && p.of[m.g.Ops[m.g.Storages[st].Born].Block] != p.at {
+		p.gone += m.g.Storages[st].Bytes
 	}
 }

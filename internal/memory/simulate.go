@@ -139,6 +139,9 @@ func (m *machine) release(st model.StorageID, lv int32) {
 		return
 	}
 	m.live -= m.g.Storages[st].Bytes
+	if m.prof != nil {
+		m.prof.freed(m, st)
+	}
 }
 
 // run executes ops first…end−1 inside region r (−1: the forward pass itself) at level lv; stop is the op at which a

@@ -6,7 +6,19 @@ import "strings"
 // tensor of zeros to take one where the class checkpoints its layers itself.
 
 // DependsOnCheckpoint is true if another Checkpoint makes another graph.
-func (s *Spec) DependsOnCheckpoint() bool { return s.Train.LoRA != nil || s.DecoderL > 0 }
+func (s *Spec) DependsOnCheckpoint() bool { return len(s.CheckpointKinds()) > 1 }
+
+// CheckpointKinds are the kinds of plan (none, selective, full; see plan.Plan.Kind) whose graphs differ. A kind that is not
+// among them has the graph of the last.
+func (s *Spec) CheckpointKinds() []string {
+	switch {
+	case s.DecoderL > 0:
+		return []string{"none", "selective", "full"}
+	case s.Train.LoRA != nil:
+		return []string{"none", "full"}
+	}
+	return []string{"none"}
+}
 
 // inputGrad: users of LoRA turn input gradients on together with any checkpointing.
 func (s *Spec) inputGrad() bool { return s.Checkpoint != "" && s.Checkpoint != "none" }

@@ -21,9 +21,9 @@ import (
 // gradient, A_i = Σ_{j<i} s_j, F_i = Σ_{j<i} f_j and G_{>i} = Σ_{j>i} g_j (the head's included), the class "flat" is
 //
 //	minimise  Σ_i r_i
-//	base + F_i + max(0, q_i − slack)  ≤ tensor budget     forward of layer i; the head is the last row
-//	base + A_i + p_i + G_{>i}         ≤ tensor budget     backward of layer i
-//	floor                             ≤ tensor budget
+//	base + F_i + max(0, q_i − slack)            ≤ tensor budget  forward of layer i; the head is the last row
+//	base + A_i + max(0, p_i − slack_b) + G_{>i} ≤ tensor budget  backward of layer i; the head's is as it is
+//	floor                                       ≤ tensor budget
 //
 // over one option of the menu for each layer. A shared tensor adds its bytes to A_i and p_i from the first layer on
 // that holds it, once. The class "nested" is that of CertifiedChain.
@@ -81,7 +81,7 @@ type CertifiedTime struct {
 // CertifiedBound is a Lagrangian bound: with λ_i the price of memory on the backward row of layer i and ν_i on its
 // forward row, and R = tensor budget − base, no plan of the class takes less extra time than
 //
-//	Σ_i min_k [ r_ik + s_ik·Σ_{l>i} λ_l + f_ik·Σ_{l>i} ν_l + λ_i·(p_ik + G_{>i} − R) + ν_i·(max(0, q_ik − slack) − R) ],
+//	Σ_i min_k [ r_ik + s_ik·Σ_{l>i} λ_l + f_ik·Σ_{l>i} ν_l + λ_i·(max(0, p_ik − slack_b) + G_{>i} − R) + ν_i·(max(0, q_ik − slack) − R) ],
 //
 // rounded up to whole nanoseconds; the head is the last i. Prices that are not listed are 0.
 type CertifiedBound struct {
@@ -117,6 +117,9 @@ type CertifiedMenu struct {
 	// Slack is the most by which forward rows count too much: what they count of tensors whose end in forward depends on
 	// other layers' options. Bounds and searches take it off.
 	Slack unit.Bytes `yaml:"forward_slack_bytes,omitempty" json:"forward_slack_bytes,omitempty"`
+	// SlackBackward is that of the layers' backward rows: a shared tensor that a layer lets go of is counted to the end of its
+	// backward.
+	SlackBackward unit.Bytes `yaml:"backward_slack_bytes,omitempty" json:"backward_slack_bytes,omitempty"`
 	// Gradients are what a layer's backward leaves: parameter gradients, which stay, and what the other gradients that are
 	// alive grow by, such as that of an encoder's output, less what they shrink by.
 	Gradients []LayerBytes      `yaml:"gradients" json:"gradients"`
@@ -346,7 +349,7 @@ func (r *reader) certificate(where string, n *yaml.Node) *Certificate {
 			"labels": r.intInto(&c.Closed.Labels),
 		}, "labels"),
 		"menu": nested(fieldReaders{
-			"base_bytes": r.bytesInto(&m.Base), "floor_bytes": r.bytesInto(&m.Floor), "forward_slack_bytes": r.bytesInto(&m.Slack),
+			"base_bytes": r.bytesInto(&m.Base), "floor_bytes": r.bytesInto(&m.Floor), "forward_slack_bytes": r.bytesInto(&m.Slack), "backward_slack_bytes": r.bytesInto(&m.SlackBackward),
 			"head": nested(fieldReaders{
 				"forward_bytes": r.bytesInto(&m.Head.Forward), "backward_bytes": r.bytesInto(&m.Head.Backward),
 				"gradient_bytes": r.bytesInto(&m.Head.Gradient),
@@ -370,7 +373,7 @@ func (r *reader) certificate(where string, n *yaml.Node) *Certificate {
 					}),
 				}
 			}),
-		}, "shared", "forward_slack_bytes"),
+		}, "shared", "forward_slack_bytes", "backward_slack_bytes"),
 		"chain": nested(r.chain(chain)),
 	}, "dual", "menu", "chain")
 	if hasKey(n, "dual") && hasKey(n, "menu") {

@@ -31,18 +31,14 @@ const searchEnds = "the search ends here: what is larger is not estimated, wheth
 // largest finds the largest micro batch or the longest sequence for which some plan fits, and what the plainest
 // strategies reach.
 func (s *Study) largest(ctx context.Context, r strategy.Request, req OptimizeRequest) (*Optimization, error) {
-	spec := *s.Spec
-	if spec.DependsOnCheckpoint() {
-		spec.Checkpoint = "full" // the graph of plans that checkpoint something
-	}
 	step := 1
 	var n int
 	var err error
 	if req.Objective == MaxBatch {
-		n, err = strategy.MaxBatch(ctx, &spec, r)
+		n, err = strategy.MaxBatch(ctx, s.Spec, r)
 	} else {
 		step = seqStep
-		n, err = strategy.MaxSequence(ctx, &spec, r, step)
+		n, err = strategy.MaxSequence(ctx, s.Spec, r, step)
 	}
 	var none *strategy.NoPlanError
 	if errors.As(err, &none) { // not even the smallest fits: say what would do
@@ -65,7 +61,11 @@ func (s *Study) largest(ctx context.Context, r strategy.Request, req OptimizeReq
 	if err != nil {
 		return nil, err
 	}
-	program, res, err := study.fastest(ctx, &r)
+	program, err := study.Program()
+	if err != nil {
+		return nil, err
+	}
+	res, err := strategy.Optimize(ctx, program, r)
 	if err != nil {
 		return nil, err
 	}

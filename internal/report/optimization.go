@@ -130,7 +130,7 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 		if req.Target != nil {
 			return s.restricted(ctx, program, r, req)
 		}
-		program, res, err = s.fastest(ctx, &r)
+		res, err = strategy.Optimize(ctx, program, r)
 	}
 	var none *strategy.NoPlanError
 	switch {
@@ -145,50 +145,6 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 		return s.optimization(req, res)
 	}
 	return s.certified(ctx, program, req, r, res)
-}
-
-// fastest searches the plans of every kind on the graph that they run on, and leaves the winner's request in r. The graph
-// of none is searched with those of the other kinds, by strategy.Optimize.
-func (s *Study) fastest(ctx context.Context, r *strategy.Request) (program *memory.Program, best *strategy.Result, err error) {
-	kinds := s.kinds()
-	if len(kinds) > 1 {
-		kinds = kinds[1:]
-	}
-	if r.Class == "nested" {
-		kinds = kinds[len(kinds)-1:]
-	}
-	var none *strategy.NoPlanError
-	won := *r
-	for i, kind := range kinds {
-		p, err := s.program(kind)
-		if err != nil {
-			return nil, nil, err
-		}
-		q := *r
-		if i < len(kinds)-1 { // the last kind is any plan, segments as well
-			q.Kind, q.Class = kind, "flat"
-		}
-		res, err := strategy.Optimize(ctx, p, q)
-		var no *strategy.NoPlanError
-		switch {
-		case errors.As(err, &no):
-			if none == nil || no.Smallest <= none.Smallest {
-				none = no
-			}
-		case err != nil:
-			return nil, nil, err
-		case best == nil || res.Timeline.Times.Step() < best.Timeline.Times.Step():
-			program, best, won = p, res, q
-		}
-		if best != nil && best.Untreated {
-			break // nothing is faster than recomputing nothing
-		}
-	}
-	if best == nil {
-		return nil, nil, none
-	}
-	*r = won
-	return program, best, nil
 }
 
 // fit is the verdict on a step.

@@ -117,22 +117,10 @@ func (s *Study) Price(c Choice) (*Price, error) {
 	return &Price{Choice: c, Timeline: tl}, nil
 }
 
-// kinds are the kinds of plan (plan.Plan.Kind) whose graphs differ, none first. Adapters alone tell none from the others; the
-// cross-attention of an encoder-decoder has a position bias with a gradient under full alone.
-func (s *Study) kinds() []string {
-	switch {
-	case !s.Spec.DependsOnCheckpoint():
-		return []string{"none"}
-	case s.Spec.DecoderL == 0:
-		return []string{"none", "full"}
-	}
-	return []string{"none", "selective", "full"}
-}
-
-// kind is the one of kinds whose graph a plan runs on.
+// kind is the kind of plan whose graph a plan runs on.
 func (s *Study) kind(p *plan.Plan) string {
 	k := p.Kind()
-	if kinds := s.kinds(); !slices.Contains(kinds, k) {
+	if kinds := s.Spec.CheckpointKinds(); !slices.Contains(kinds, k) {
 		return kinds[len(kinds)-1]
 	}
 	return k

@@ -23,14 +23,10 @@ type Batch struct {
 // throughput finds the micro batch whose fastest plan trains the most tokens a second.
 func (s *Study) throughput(ctx context.Context, r strategy.Request, req OptimizeRequest) (*Optimization, error) {
 	spec := *s.Spec
-	if spec.DependsOnCheckpoint() {
-		spec.Checkpoint = "full" // the graph of plans that checkpoint something
-	}
 	rows, best, err := strategy.Throughput(ctx, &spec, r, req.GlobalBatch)
 	if err != nil {
 		return nil, err
 	}
-	spec.Checkpoint = s.Spec.Checkpoint
 	if best < 0 { // not even the smallest fits: say what would do
 		spec.B, spec.Train.GradAccum = rows[0].Batch, rows[0].Accum
 	} else {
@@ -44,7 +40,11 @@ func (s *Study) throughput(ctx context.Context, r strategy.Request, req Optimize
 		req.Objective = Fastest
 		return study.Optimize(ctx, req)
 	}
-	program, res, err := study.fastest(ctx, &r)
+	program, err := study.Program()
+	if err != nil {
+		return nil, err
+	}
+	res, err := strategy.Optimize(ctx, program, r)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,13 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 	if res.Class != "flat" || sol == nil || sol.Closed == "" {
 		return nil, ErrNotCertified
 	}
-	pr, err := price(p, req.Sheet, req.allows, req.more()...)
+	g, err := graphsOf(p)
+	if err != nil {
+		return nil, err
+	}
+	req.kind = res.kind
+	p = g.of(req.kind)
+	pr, err := g.price(p, req.Sheet, req.allows, req.more()...)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +74,7 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 		names[m.Option.Name] = true
 	}
 	pr.prune(func(k int) bool { return names[pr.options[k].Name] })
-	if pr.entangled {
+	if pr.entangled || g.of(res.Plan.Kind()) != p {
 		return c, nil // rows that say less than they claim
 	}
 	again := pr.problem(p.Graph)
@@ -76,7 +82,7 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 	if !reflect.DeepEqual(again, prob) {
 		return nil, ErrNotCertified
 	}
-	menu, bound := pr.certifiedMenu(prob), bestBound(prob.lowered(pr.slack()), sol)
+	menu, bound := pr.certifiedMenu(prob), bestBound(prob.lowered(pr.slack(), pr.slackBackward()), sol)
 	bound.Gap = sol.Time - bound.Bound
 	c.Status, c.Time.Extra, c.Menu, c.Bound = string(sol.Status), sol.Time, &menu, &bound
 	c.Closed = plan.CertifiedSearch{How: sol.Closed, Labels: sol.Stats.Labels}
@@ -91,7 +97,7 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 
 // extraTime is what recomputation and transfers add to a micro-batch, in nanoseconds.
 func extraTime(tl *memory.Timeline) int64 {
-	return tl.Times.Extra() / int64(max(1, tl.Graph().Spec.Train.GradAccum))
+	return tl.Times.Extra() / micro(tl)
 }
 
 func certifiedCard(s *gpu.Sheet) plan.CertifiedCard {
@@ -112,7 +118,7 @@ func certifiedPeak(tl *memory.Timeline) plan.CertifiedPeak {
 
 // certifiedMenu writes the rows of a problem, layers with equal numbers together.
 func (pr *pricing) certifiedMenu(p *Problem) plan.CertifiedMenu {
-	m := plan.CertifiedMenu{Slack: unit.Bytes(pr.slack()), Base: unit.Bytes(p.Base), Floor: unit.Bytes(p.Floor), Head: plan.CertifiedHead{Gradient: unit.Bytes(p.HeadGrad)}}
+	m := plan.CertifiedMenu{Slack: unit.Bytes(pr.slack()), SlackBackward: unit.Bytes(pr.slackBackward()), Base: unit.Bytes(p.Base), Floor: unit.Bytes(p.Floor), Head: plan.CertifiedHead{Gradient: unit.Bytes(p.HeadGrad)}}
 	if len(p.Head) > 0 {
 		m.Head.Forward, m.Head.Backward = unit.Bytes(p.Head[0].Forward), unit.Bytes(p.Head[0].Backward)
 	}

@@ -138,7 +138,7 @@ func TestNestedExhaustive(t *testing.T) {
 				}
 			}
 			for _, name := range names {
-				a, err := baseline(gs, name, sheet, 0)
+				a, err := gs.baseline(name, sheet, 0)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -20,8 +20,8 @@ var HeadChoices = []string{DropLogits, ChunkedLoss}
 // lossChunks are the numbers of parts that are tried: more parts hold fewer logits at a time, and run more kernels.
 var lossChunks = []int{2, 4, 8, 16, 32}
 
-// heads is the head's menu: the spec as it is, and what the user allows beside it.
-func heads(s *model.Spec, allowed []string) []*model.Spec {
+// Heads is the head's menu: the spec as it is, and what the user allows beside it.
+func Heads(s *model.Spec, allowed []string) []*model.Spec {
 	out := []*model.Spec{s}
 	if slices.Contains(allowed, DropLogits) && s.Train.KeepLogits {
 		t := *s
@@ -45,7 +45,7 @@ func heads(s *model.Spec, allowed []string) []*model.Spec {
 func ChooseHead(ctx context.Context, s *model.Spec, req Request, allowed []string) (*model.Spec, error) {
 	best, leanest := (*model.Spec)(nil), s
 	var step, smallest int64
-	for _, h := range heads(s, allowed) {
+	for _, h := range Heads(s, allowed) {
 		p, err := programOf(h)
 		if err != nil {
 			return nil, err

@@ -48,13 +48,13 @@ func overlap(blocks []memory.BlockProfile) {
 	}
 }
 
-// optimizeWindowed finds the faster of the best plan that offloads through a staging buffer and the best that does not,
+// windowed finds the faster of the best plan that offloads through a staging buffer and the best that does not,
 // and so has no buffer.
-func optimizeWindowed(ctx context.Context, p *memory.Program, req Request) (*Result, error) {
+func (g graphs) windowed(ctx context.Context, req Request) (*Result, error) {
 	plain := req
 	plain.Offload, plain.OffloadWindow = false, 0
-	without, errWithout := optimize(ctx, p, plain)
-	with, err := optimize(ctx, p, req)
+	without, errWithout := g.search(ctx, plain)
+	with, err := g.search(ctx, req)
 	var a, b *NoPlanError
 	switch {
 	case err != nil && !errors.As(err, &a):

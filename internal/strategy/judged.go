@@ -16,28 +16,44 @@ func (pr *pricing) slack() int64 {
 	for i := range pr.ref {
 		n = max(n, pr.ref[i].Left)
 	}
-	for _, s := range pr.late {
-		if slices.ContainsFunc(s.holds, func(h []bool) bool { return slices.Contains(h, true) }) {
-			n += s.bytes
+	for i := range pr.late {
+		if d := &pr.late[i]; d.counts() {
+			n += d.bytes
 		}
 	}
 	return n
 }
 
-// lowered is a problem with its forward rows so much lower.
-func (p *Problem) lowered(bytes int64) *Problem {
-	if bytes == 0 {
+// slackBackward is the most by which backward rows count too much: what a layer lets go of although another may hold it
+// longer is counted to the end of its backward (memory.BlockProfile.Longer).
+func (pr *pricing) slackBackward() int64 {
+	var n int64
+	for k := range pr.blocks {
+		for i := range pr.blocks[k] {
+			n = max(n, pr.blocks[k][i].Longer)
+		}
+	}
+	return n
+}
+
+// lowered is a problem with its forward and backward rows so much lower.
+func (p *Problem) lowered(forward, backward int64) *Problem {
+	if forward == 0 && backward == 0 {
 		return p
 	}
 	q := *p
 	lower := func(cs []Choice) []Choice {
 		cs = slices.Clone(cs)
 		for k := range cs {
-			cs[k].Forward = max(0, cs[k].Forward-bytes)
+			cs[k].Forward = max(0, cs[k].Forward-forward)
+			cs[k].Backward = max(0, cs[k].Backward-backward)
 		}
 		return cs
 	}
-	q.Blocks, q.Head = slices.Clone(p.Blocks), lower(p.Head)
+	q.Blocks, q.Head = slices.Clone(p.Blocks), slices.Clone(p.Head)
+	for k := range q.Head { // its backward holds what all layers do
+		q.Head[k].Forward = max(0, q.Head[k].Forward-forward)
+	}
 	for i := range q.Blocks {
 		q.Blocks[i].Choices = lower(p.Blocks[i].Choices)
 	}
@@ -48,13 +64,13 @@ func (p *Problem) lowered(bytes int64) *Problem {
 // that count too much.
 const slackSteps = 8
 
-// judged solves the flat problem and simulates its answer. The simulator has the last word. The problem with forward rows
-// that count nothing too much comes first: if the simulator lets its answer pass, no plan is faster. Else rows are raised
+// judged solves the flat problem and simulates its answer. The simulator has the last word. The problem with rows that
+// count nothing too much comes first: if the simulator lets its answer pass, no plan is faster. Else rows are raised
 // step by step, and what is then found is only feasible. So it is where the simulator finds more than the rows and the
 // problem is solved again for as much less.
 func (pr *pricing) judged(ctx context.Context, prob *Problem, req Request) (*Solution, *memory.Timeline, error) {
-	slack, steps := pr.slack(), int64(slackSteps)
-	if slack == 0 {
+	slack, backward, steps := pr.slack(), pr.slackBackward(), int64(slackSteps)
+	if slack == 0 && backward == 0 {
 		steps = 0
 	}
 	bound := int64(-1) // of the first search
@@ -76,7 +92,7 @@ func (pr *pricing) judged(ctx context.Context, prob *Problem, req Request) (*Sol
 	}
 	var inf *InfeasibleError
 	for n := steps; n > 0; n-- {
-		sol, tl, err := try(prob.lowered(slack * n / steps))
+		sol, tl, err := try(prob.lowered(slack*n/steps, backward*n/steps))
 		switch {
 		case errors.As(err, &inf):
 			return pr.leastJudged(ctx, prob, req, bound)

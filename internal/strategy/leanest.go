@@ -50,7 +50,7 @@ func (pr *pricing) leanestFlat(ctx context.Context, prob *Problem, req Request) 
 	q := *prob
 	q.Budget = largest
 	sol, tl, err := pr.leastJudged(ctx, &q, req, 0)
-	if err != nil || pr.slack() == 0 {
+	if err != nil || pr.slack() == 0 && pr.slackBackward() == 0 {
 		return sol, tl, err
 	}
 	for range maxLower {

@@ -19,10 +19,8 @@ type pricing struct {
 	same    []int                   // by layer: the layer of the priced chain that stands for it
 	blocks  [][]memory.BlockProfile // by option, by block of the priced chain
 	shared  []shared
-	always  int64    // bytes from before the layers that every option keeps
-	late    []shared // what the forward pass lets go of in a layer or in the head unless it is kept
-	// freedByHead is what the head lets go of in forward if every layer is kept, and some option would keep.
-	freedByHead int64
+	always  int64     // bytes from before the layers that every option keeps
+	late    []dropped // what the forward pass lets go of in a layer or in the head unless it is kept
 	// keep is the whole graph with every layer kept: what the rows of embedding and head are read from.
 	keep *memory.Timeline
 	ref  []memory.BlockProfile
@@ -36,12 +34,8 @@ type pricing struct {
 
 // price simulates the graph once with all layers kept, and a short chain once an option.
 // Options beyond those of Options, such as offloading ones, come as more; allows (nil: all) picks the menu from them.
-func price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Option) bool, more ...plan.Option) (*pricing, error) {
+func (g graphs) price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Option) bool, more ...plan.Option) (*pricing, error) {
 	q, same, err := short(p)
-	if err != nil {
-		return nil, err
-	}
-	gs, err := graphsOf(p)
 	if err != nil {
 		return nil, err
 	}
@@ -53,35 +47,36 @@ func price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Option) bool, 
 	if allows != nil {
 		options = slices.DeleteFunc(options, func(o plan.Option) bool { return !allows(&o) })
 	}
-	pr := &pricing{graphs: gs, chain: q, sheet: sheet, same: same}
+	pr := &pricing{graphs: g, chain: q, sheet: sheet, same: same}
+	var synchronous []plan.Option
 	for i := range options {
 		o := options[i]
 		if windowed(o) { // priced as if synchronous: what is under way is staging
 			o.Regions = append([]plan.Region(nil), o.Regions...)
 			o.Regions[0].Window = 0
 		}
-		_, blocks, err := profileAll(q, o, sheet)
-		if err != nil {
+		if _, err := lowerAll(q, o); err != nil {
 			continue // not every layer has this part
 		}
-		if windowed(options[i]) {
+		pr.options = append(pr.options, options[i])
+		synchronous = append(synchronous, o)
+	}
+	var several map[model.StorageID]bool
+	if pr.shared, pr.late, pr.always, several, err = sharedBy(q, pr.options); err != nil {
+		return nil, err
+	}
+	for i, o := range synchronous {
+		_, blocks, err := profileAll(q, o, sheet, several)
+		if err != nil {
+			return nil, err
+		}
+		if windowed(pr.options[i]) {
 			overlap(blocks)
 		}
-		pr.options = append(pr.options, options[i])
 		pr.blocks = append(pr.blocks, blocks)
 	}
-	if pr.keep, pr.ref, err = profileAll(p, plan.Keep, sheet); err != nil {
+	if pr.keep, pr.ref, err = profileAll(p, plan.Keep, sheet, nil); err != nil {
 		return nil, err
-	}
-	var freed [][]int64
-	if pr.shared, pr.late, pr.always, freed, err = sharedBy(q, pr.options); err != nil {
-		return nil, err
-	}
-	pr.freedByHead = freed[q.Graph.Layers][0]
-	for l := range q.Graph.Layers {
-		for k, n := range freed[l] { // counted to the end of forward, whoever keeps it
-			pr.blocks[k][q.Graph.LayerBlock(l)].ForwardAfter += n
-		}
 	}
 	if pr.entangled, err = holdsOwnOutput(q); err != nil {
 		return nil, err
@@ -97,13 +92,18 @@ func price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Option) bool, 
 	return pr, nil
 }
 
-// profileAll simulates a program with the same option at every layer.
-func profileAll(p *memory.Program, o plan.Option, sheet *gpu.Sheet) (*memory.Timeline, []memory.BlockProfile, error) {
-	s, err := memory.Lower(p, &plan.Plan{Nodes: []plan.Node{{First: 0, Last: p.Graph.Layers - 1, Option: &o}}})
+// lowerAll is the schedule of a program with the same option at every layer.
+func lowerAll(p *memory.Program, o plan.Option) (*memory.Schedule, error) {
+	return memory.Lower(p, &plan.Plan{Nodes: []plan.Node{{First: 0, Last: p.Graph.Layers - 1, Option: &o}}})
+}
+
+// profileAll simulates a program with the same option at every layer. several are storages that several layers may keep.
+func profileAll(p *memory.Program, o plan.Option, sheet *gpu.Sheet, several map[model.StorageID]bool) (*memory.Timeline, []memory.BlockProfile, error) {
+	s, err := lowerAll(p, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	return memory.Profile(s, sheet)
+	return memory.ProfileShared(s, sheet, several)
 }
 
 // at is the price of option k at a layer.
@@ -135,7 +135,7 @@ func (pr *pricing) choice(k, layer int, up, down int64) Choice {
 	return Choice{
 		Label:    pr.options[k].Name,
 		Save:     s,
-		Linger:   b.ForwardAfter - b.ForwardBefore - s,
+		Linger:   b.ForwardAfter + pr.freed(pr.same[layer], k) - b.ForwardBefore - s, // counted to the end of forward, whoever keeps it
 		Forward:  up + b.ForwardPeak - b.ForwardBefore,
 		Backward: down + s + b.BackwardPeak - b.BackwardBefore,
 		Time:     b.Recompute + b.Transfer,
@@ -178,7 +178,7 @@ func (pr *pricing) problem(g *model.Graph) *Problem {
 		head.Forward = max(head.Forward, forward-p.Base+b.ForwardPeak-ref[last].ForwardAfter)
 		head.Backward = max(head.Backward, b.BackwardPeak-p.Base-held)
 	}
-	head.Forward += pr.freedByHead
+	head.Forward += pr.freedByHead()
 	p.Head = []Choice{head}
 	p.Floor = pr.floor(g)
 	return p
@@ -248,21 +248,24 @@ func (pr *pricing) prune(allowed func(k int) bool) {
 	}
 	out := *pr
 	out.options, out.blocks = nil, nil
-	left := func(from []shared) (to []shared) {
-		for _, s := range from {
-			holds := make([][]bool, len(s.holds))
-			for l, h := range s.holds {
-				for k := range h {
-					if !drop[k] {
-						holds[l] = append(holds[l], h[k])
-					}
+	left := func(s shared) shared {
+		holds := make([][]bool, len(s.holds))
+		for l, h := range s.holds {
+			for k := range h {
+				if !drop[k] {
+					holds[l] = append(holds[l], h[k])
 				}
 			}
-			to = append(to, shared{s.bytes, holds})
 		}
-		return to
+		return shared{s.bytes, holds}
 	}
-	out.shared, out.late = left(pr.shared), left(pr.late)
+	out.shared, out.late = nil, nil
+	for _, s := range pr.shared {
+		out.shared = append(out.shared, left(s))
+	}
+	for _, d := range pr.late {
+		out.late = append(out.late, dropped{left(d.shared), d.in, d.made, d.byKeep})
+	}
 	for k := range n {
 		if !drop[k] {
 			out.options = append(out.options, pr.options[k])

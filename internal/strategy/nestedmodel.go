@@ -71,7 +71,7 @@ func (pr *pricing) nestedModel(p *memory.Program) (*nestedModel, error) {
 	loss := Choice{Label: "head"}
 	for i := last + 1; i < len(g.Blocks); i++ {
 		b := &ref[i]
-		loss.Forward = max(loss.Forward, forward+casts+pr.freedByHead+b.ForwardPeak-ref[last].ForwardAfter-base-a[len(a)-1])
+		loss.Forward = max(loss.Forward, forward+casts+pr.freedByHead()+b.ForwardPeak-ref[last].ForwardAfter-base-a[len(a)-1])
 		loss.Backward = max(loss.Backward, b.BackwardPeak-pr.held+pr.sharedBytes()-base-a[len(a)-1])
 		loss.Time += b.Forward + b.Backward
 		c.LossGrad += b.Grad
@@ -148,7 +148,7 @@ func (pr *pricing) casts(g *model.Graph) int64 {
 				continue
 			}
 			b := pr.at(k, i)
-			most = max(most, b.ForwardAfter-b.ForwardBefore-pr.keeps(k, i))
+			most = max(most, b.ForwardAfter+pr.freed(pr.same[i], k)-b.ForwardBefore-pr.keeps(k, i))
 		}
 		sum += most
 	}

@@ -1,9 +1,11 @@
 package strategy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
@@ -11,13 +13,14 @@ import (
 
 // TradeOff is the whole frontier of flat plans of a model, and the named strategies held against it.
 type TradeOff struct {
-	*Frontier
+	Points []FrontierPoint
+	// Loss is Frontier.Loss.
+	Loss int64
 	// BaseTime is the step without recompute, in nanoseconds; a point's Time comes on top.
 	BaseTime int64
 	// Quantum is what sizes were rounded up to inside the search, 0 for an exact one.
 	Quantum int64
 	Named   []Alternative
-	prices  *pricing
 }
 
 // leastQuantum is the first rounding that is tried where the exact search grows too large.
@@ -27,9 +30,37 @@ const leastQuantum = 1 << 20
 // sizes up inside the search, in bytes. Where it is not given and the exact search grows too large, it is the least power
 // of two, from 1 MiB, for which the search does not.
 func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int64) (*TradeOff, error) {
-	pr, err := price(p, req.Sheet, nil)
+	g, err := graphsOf(p)
 	if err != nil {
 		return nil, err
+	}
+	none, err := g.judge(keepAll(), req.Sheet)
+	if err != nil {
+		return nil, err
+	}
+	t := &TradeOff{BaseTime: none.Times.Step()}
+	for _, kind := range g.searched() {
+		req.kind = kind
+		if err := t.search(ctx, g, req, quantum); err != nil {
+			return nil, err
+		}
+	}
+	t.Points = append(t.Points, FrontierPoint{Peak: none.Peak.Bytes}) // exact, where the search charges what layers share
+	t.Points = undominated(t.Points)
+	for _, name := range Baselines {
+		if a, err := g.baseline(name, req.Sheet, req.Budget); err == nil {
+			t.Named = append(t.Named, a)
+		}
+	}
+	return t, nil
+}
+
+// search adds the frontier of the plans of one kind.
+func (t *TradeOff) search(ctx context.Context, g graphs, req Request, quantum int64) error {
+	p := g.of(req.kind)
+	pr, err := g.price(p, req.Sheet, req.allows)
+	if err != nil {
+		return err
 	}
 	pr.prune(nil)
 	prob := pr.problem(p.Graph)
@@ -43,38 +74,30 @@ func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int6
 		}
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t := &TradeOff{Frontier: f, Quantum: quantum, BaseTime: pr.keep.Times.Step(), prices: pr}
-	if pr.differ() {
-		none, err := pr.judge(keepAll(), req.Sheet)
-		if err != nil {
-			return nil, err
-		}
-		t.withUntreated(none)
-	}
-	for _, name := range Baselines {
-		if a, err := baseline(pr.graphs, name, req.Sheet, req.Budget); err == nil {
-			t.Named = append(t.Named, a)
+	t.Loss, t.Quantum = max(t.Loss, f.Loss), max(t.Quantum, quantum)
+	more := (pr.keep.Times.Step() - t.BaseTime) / micro(pr.keep)
+	for _, x := range f.Points {
+		if x.Time > 0 || !g.differ() { // the plan that treats nothing runs on a graph of its own
+			t.Points = append(t.Points, FrontierPoint{Peak: x.Peak, Time: x.Time + more})
 		}
 	}
-	return t, nil
+	return nil
 }
 
-// withUntreated puts the plan that treats no layer, on a graph of its own, in the place of the same plan on the graph of
-// the others. It is the fastest of all.
-func (t *TradeOff) withUntreated(none *memory.Timeline) {
-	micro := int64(max(1, none.Graph().Spec.Train.GradAccum))
-	more := (t.BaseTime - none.Times.Step()) / micro
-	t.BaseTime = none.Times.Step()
-	var points []FrontierPoint
-	for _, p := range t.Points {
-		if p.Time > 0 && p.Peak < none.Peak.Bytes {
-			p.Time += more
-			points = append(points, p)
+// undominated are the points that no other beats in both peak and time, by rising peak.
+func undominated(points []FrontierPoint) []FrontierPoint {
+	slices.SortFunc(points, func(a, b FrontierPoint) int {
+		return cmp.Or(cmp.Compare(a.Peak, b.Peak), cmp.Compare(a.Time, b.Time))
+	})
+	var out []FrontierPoint
+	for _, p := range points {
+		if len(out) == 0 || p.Time < out[len(out)-1].Time {
+			out = append(out, p)
 		}
 	}
-	t.Points = append(points, FrontierPoint{Peak: none.Peak.Bytes})
+	return out
 }
 
 // sharedBytes is all that layers may keep together: a frontier charges it to every plan.
@@ -101,10 +124,37 @@ func (t *TradeOff) Fastest(peak int64) (int64, bool) {
 // Leanest finds the plan of a class with the lowest peak whose extra time is at most limit, a share of the step without
 // recompute; below 0 it means any. With a limit the plan is flat.
 func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64) (*Result, error) {
-	if err := req.suit(p.Graph); err != nil {
+	g, err := graphsOf(p)
+	if err != nil {
 		return nil, err
 	}
-	pr, err := price(p, req.Sheet, req.allows, req.more()...)
+	if err := req.fitClass(g); err != nil {
+		return nil, err
+	}
+	var best *Result
+	for _, kind := range g.searched() {
+		req.kind = kind
+		res, err := g.leanest(ctx, req, limit)
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || res.leaner(best) {
+			best = res
+		}
+	}
+	return best, nil
+}
+
+// leaner is true if a plan has a lower peak than another, or as low a one in less time.
+func (r *Result) leaner(than *Result) bool {
+	a, b := r.Timeline, than.Timeline
+	return a.Peak.Bytes < b.Peak.Bytes || a.Peak.Bytes == b.Peak.Bytes && a.Times.Step() < b.Times.Step()
+}
+
+// leanest is Leanest among the plans of one kind.
+func (g graphs) leanest(ctx context.Context, req Request, limit float64) (*Result, error) {
+	p := g.of(req.kind)
+	pr, err := g.price(p, req.Sheet, req.allows, req.more()...)
 	if err != nil {
 		return nil, err
 	}

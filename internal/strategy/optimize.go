@@ -7,7 +7,6 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/unit"
 )
@@ -20,9 +19,8 @@ type Request struct {
 	Reserve unit.Bytes
 	// Sheet is the card that times are for.
 	Sheet *gpu.Sheet
-	// Kind narrows the choice to plans that run on the program's graph (plan.Plan.Kind): selective (no region is a whole
-	// layer), or empty: all.
-	Kind string
+	// kind narrows the choice to plans that run on one graph (graphs): selective (no region is a whole layer), or all.
+	kind string
 	// Class is the class of plans: flat (every layer takes one option, nothing is recomputed twice), nested (segments
 	// inside segments), or auto: flat, and nested where it gains at least half a per cent or where flat has no plan.
 	Class string
@@ -67,6 +65,8 @@ type Result struct {
 	Nested    *NestedSolution
 	Menu      []MenuEntry
 	nested    *nestedModel // whose chain Nested answers
+	kind      string       // of plans that were searched
+	least     int64        // a step that no flat plan of that kind is below
 	// leanestNested is the nested plan with the lowest peak, where that was looked for.
 	leanestNested *nestedPlan
 	// TensorBudget is what the budget leaves for tensors.
@@ -99,30 +99,53 @@ var Baselines = []string{"none", "selective", "selective-attn", "selective-mlp",
 
 // Optimize finds the fastest plan of a class whose simulated peak, with the reserve, is within the budget.
 func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, error) {
-	if req.Offload && req.OffloadWindow > 0 {
-		return optimizeWindowed(ctx, p, req)
-	}
-	return optimize(ctx, p, req)
-}
-
-func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, error) {
-	g := p.Graph
-	if err := req.suit(g); err != nil {
+	g, err := graphsOf(p)
+	if err != nil {
 		return nil, err
 	}
+	return g.optimize(ctx, req)
+}
+
+func (g graphs) optimize(ctx context.Context, req Request) (*Result, error) {
+	if err := req.fitClass(g); err != nil {
+		return nil, err
+	}
+	return g.fastest(req, func(req Request) (*Result, error) {
+		if req.Offload && req.OffloadWindow > 0 {
+			return g.windowed(ctx, req)
+		}
+		return g.search(ctx, req)
+	})
+}
+
+// fitClass makes the class flat where layers are no chain.
+func (r *Request) fitClass(g graphs) error {
+	if g.of("full").Graph.Chain {
+		return nil
+	}
+	if r.Class == "nested" {
+		return ErrNotChain
+	}
+	r.Class = "flat"
+	return nil
+}
+
+// search is Optimize among the plans of one kind.
+func (g graphs) search(ctx context.Context, req Request) (*Result, error) {
+	p := g.of(req.kind)
 	res := &Result{}
 	tensor := req.tensors()
 	if req.Reserve < 0 {
 		res.ReserveItems = req.Sheet.Reserve(tensor)
 	}
 	res.TensorBudget = tensor
-	pr, err := price(p, req.Sheet, req.allows, req.more()...)
+	pr, err := g.price(p, req.Sheet, req.allows, req.more()...)
 	if err != nil {
 		return nil, err
 	}
 	pr.capped = req.HostMemory > 0
 	pr.prune(nil)
-	prob := pr.problem(g)
+	prob := pr.problem(p.Graph)
 	prob.Budget = int64(tensor)
 	prob.Base += pr.staging(req)
 	res.Problem = prob
@@ -132,7 +155,7 @@ func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 		res.Menu = append(res.Menu, MenuEntry{Option: pr.options[k], Save: unit.Bytes(c.Save), Backward: unit.Bytes(c.Backward), Time: c.Time})
 	}
 	for _, name := range Baselines {
-		a, err := baseline(pr.graphs, name, req.Sheet, tensor)
+		a, err := g.baseline(name, req.Sheet, tensor)
 		if err != nil {
 			continue // a part or a K that this model does not have
 		}
@@ -155,6 +178,7 @@ func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 	}
 	if flat != nil && req.Class != "nested" {
 		res.Class, res.Solution, res.Plan, res.Timeline = "flat", flat, planOf(pr.options, flat.Choice), tl
+		res.least = pr.keep.Times.Step() + micro(pr.keep)*flat.Bound
 		if req.Class == "flat" || extra(tl) < nestedGain {
 			return res, nil
 		}
@@ -170,22 +194,10 @@ func optimize(ctx context.Context, p *memory.Program, req Request) (*Result, err
 	return res, nil
 }
 
-// suit narrows the class to what a graph has: layers that are no chain have flat plans alone.
-func (r *Request) suit(g *model.Graph) error {
-	if g.Chain {
-		return nil
-	}
-	if r.Class == "nested" {
-		return ErrNotChain
-	}
-	r.Class = "flat"
-	return nil
-}
-
 // allows is true if plans of the kind that is asked for may take an option.
 func (r *Request) allows(o *plan.Option) bool {
 	kind := (&plan.Plan{Nodes: []plan.Node{{Option: o}}}).Kind()
-	return r.Kind == "" || kind == "none" || kind == r.Kind
+	return r.kind != "selective" || kind != "full"
 }
 
 // tensors is what the budget leaves for tensors.
@@ -229,8 +241,9 @@ func (pr *pricing) improve(ctx context.Context, p *memory.Program, req Request, 
 	return nil
 }
 
-func baseline(g graphs, name string, sheet *gpu.Sheet, tensor unit.Bytes) (Alternative, error) {
-	pl, err := plan.Named(name, g.treated.Graph.Layers)
+// baseline is a named strategy held against a budget.
+func (g graphs) baseline(name string, sheet *gpu.Sheet, tensor unit.Bytes) (Alternative, error) {
+	pl, err := plan.Named(name, g.of("full").Graph.Layers)
 	if err != nil {
 		return Alternative{}, err
 	}

@@ -84,7 +84,7 @@ func TestClassSettings(t *testing.T) {
 // leastFlat prices a program's options and finds the flat plan with the lowest peak.
 func leastFlat(t *testing.T, p *memory.Program, sheet *gpu.Sheet) (*pricing, *Solution) {
 	t.Helper()
-	pr, err := price(p, sheet, nil)
+	pr, err := graphs{"none": p}.price(p, sheet, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +99,15 @@ func leastFlat(t *testing.T, p *memory.Program, sheet *gpu.Sheet) (*pricing, *So
 // checkBudgets holds the flat plans of a program at budgets between the least that works and keeping everything.
 func checkBudgets(t *testing.T, p *memory.Program, sheet *gpu.Sheet) {
 	t.Helper()
-	pr, low := leastFlat(t, p, sheet)
-	lo, hi := low.Peak, pr.keep.Peak.Bytes
+	low, err := Leanest(context.Background(), p, Request{Sheet: sheet, Class: "flat"}, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	none, err := memory.Judge(p, keepAll(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lo, hi := low.Timeline.Peak.Bytes, none.Peak.Bytes
 	last := int64(1) << 62
 	for _, part := range []int64{0, 15, 40, 75, 100} {
 		budget := lo + (hi-lo)*part/100
@@ -110,7 +117,7 @@ func checkBudgets(t *testing.T, p *memory.Program, sheet *gpu.Sheet) {
 		res, err := Optimize(context.Background(), p, Request{Budget: unit.Bytes(budget), Reserve: 0, Sheet: sheet, Class: "flat"})
 		var no *NoPlanError
 		if errors.As(err, &no) {
-			t.Fatalf("%d %%: %v, though %d was said to work", part, err, low.Peak)
+			t.Fatalf("%d %%: %v, though %d was said to work", part, err, lo)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -17,29 +17,72 @@ type shared struct {
 	holds [][]bool // by layer of the priced chain, by option
 }
 
-// sharedBy compares what the options keep of storages from before the layers, and of those from a layer that others read.
+// dropped is a storage that the forward pass lets go of in a layer, or in the head, unless some layer keeps it.
+type dropped struct {
+	shared
+	in     int  // that layer of the priced chain, its number of layers for the head
+	made   bool // a layer made it
+	byKeep bool // some layer keeps it if all layers keep everything
+}
+
+// counts is true if forward rows cannot say when it goes: some layer can keep it. Of what a layer made, it is another than
+// the one in which it goes, and every layer can do without.
+func (d *dropped) counts() bool {
+	some := false
+	for l, h := range d.holds {
+		if d.made && !slices.Contains(h, false) {
+			return false
+		}
+		some = some || (l != d.in || !d.made) && slices.Contains(h, true)
+	}
+	return some
+}
+
+// freed is what the forward pass lets go of in a layer of the priced chain if all layers take option k, since none keeps it:
+// with another choice another layer may keep it.
+func (pr *pricing) freed(layer, k int) int64 {
+	var n int64
+	for i := range pr.late {
+		if d := &pr.late[i]; d.in == layer && d.counts() && d.released(k) < 0 {
+			n += d.bytes
+		}
+	}
+	return n
+}
+
+// freedByHead is what the head lets go of in forward if every layer keeps everything, and some option would keep.
+func (pr *pricing) freedByHead() int64 {
+	var n int64
+	for i := range pr.late {
+		if d := &pr.late[i]; d.in == pr.chain.Graph.Layers && d.counts() && !d.byKeep {
+			n += d.bytes
+		}
+	}
+	return n
+}
+
+// sharedBy compares what the options keep of storages from before the layers, and of those from a layer that others read,
+// which chains do not have.
 // always is the bytes that every option keeps at every layer (cos and sin): they belong to the base; what one layer alone
 // can keep is its own input, what the caller holds until backward is done is nobody's, and what the first of them keeps under
-// every option goes with that layer (an encoder's output, in the first layer of the decoder). freed, by layer and option, is
-// what the forward pass lets go of after that layer if all layers take that option, since none keeps it: with another choice
-// an earlier layer may keep it. late is all that it lets go of in a layer but the first, or in the head, unless it is kept.
-func sharedBy(p *memory.Program, options []plan.Option) (out, late []shared, always int64, freed [][]int64, err error) {
+// every option goes with that layer (an encoder's output, in the first layer of the decoder). late is all that the forward
+// pass lets go of in a layer but the first, or in the head, unless it is kept.
+// several are those of them that a layer made.
+func sharedBy(p *memory.Program, options []plan.Option) (out []shared, late []dropped, always int64, several map[model.StorageID]bool, err error) {
 	g := p.Graph
 	first, _ := layerBlocks(g)
 	begin := g.Blocks[first].First
-	read := readBySeveral(g)
 	found := map[model.StorageID]*shared{}
 	var order []model.StorageID
 	for k := range options {
-		o := options[k]
-		s, err := memory.Lower(p, &plan.Plan{Nodes: []plan.Node{{First: 0, Last: g.Layers - 1, Option: &o}}})
+		s, err := lowerAll(p, options[k])
 		if err != nil {
 			return nil, nil, 0, nil, err
 		}
 		before := s.Keeps(0, begin) // kept by the embedding itself, longer than by any layer
 		for l := range g.Layers {
 			for st := range s.Keeps(g.LayerOps(l)) {
-				if g.Storages[st].Born >= begin && !read[st] || before[st] || g.Storages[st].Drop == model.DropAfterBackward {
+				if g.Chain && g.Storages[st].Born >= begin || before[st] || g.Storages[st].Drop == model.DropAfterBackward {
 					continue
 				}
 				sh := found[st]
@@ -56,22 +99,17 @@ func sharedBy(p *memory.Program, options []plan.Option) (out, late []shared, alw
 		}
 	}
 	slices.Sort(order)
-	freed = make([][]int64, g.Layers+1)
-	for l := range freed {
-		freed[l] = make([]int64, len(options))
-	}
+	several = map[model.StorageID]bool{}
 	for _, st := range order {
 		sh := found[st]
-		if g.Storages[st].Born >= begin && !sh.contested() {
-			continue
+		if in := droppedIn(g, st); in > 0 {
+			late = append(late, dropped{*sh, in, g.Storages[st].Born >= begin, sh.released(0) >= 0})
 		}
-		for k := range options {
-			if l := droppedIn(g, st); l > 0 && sh.released(k) < 0 {
-				freed[l][k] += sh.bytes
+		if g.Storages[st].Born >= begin {
+			if !sh.contested() {
+				continue
 			}
-		}
-		if droppedIn(g, st) > 0 {
-			late = append(late, *sh)
+			several[st] = true
 		}
 		all, later := true, false
 		for l := range sh.holds {
@@ -91,7 +129,7 @@ func sharedBy(p *memory.Program, options []plan.Option) (out, late []shared, alw
 			out = append(out, *sh)
 		}
 	}
-	return out, late, always, freed, nil
+	return out, late, always, several, nil
 }
 
 // holdsOwnOutput is true if a layer that is kept holds what the next block reads of it: the result of a ReLU at the
@@ -120,25 +158,6 @@ func holdsOwnOutput(p *memory.Program) (bool, error) {
 	return false, nil
 }
 
-// readBySeveral marks the storages that more than one layer reads beside the one that makes it.
-func readBySeveral(g *model.Graph) []bool {
-	out := make([]bool, len(g.Storages))
-	by := make([]int, len(g.Storages)) // the last layer that did, + 1
-	for l := range g.Layers {
-		first, end := g.LayerOps(l)
-		for i := first; i < end; i++ {
-			for _, t := range g.Inputs(&g.Ops[i]) {
-				st := g.Tensors[t].Storage
-				if g.Storages[st].Born < first {
-					out[st] = out[st] || by[st] > 0 && by[st] != l+1
-					by[st] = l + 1
-				}
-			}
-		}
-	}
-	return out
-}
-
 // contested is true if who lets go of s last depends on the choice: several layers can keep it, and the first of them can
 // do without.
 func (s *shared) contested() bool {
@@ -146,25 +165,23 @@ func (s *shared) contested() bool {
 	return slices.Contains(s.holds[first], false) && slices.ContainsFunc(s.holds[first+1:], func(h []bool) bool { return slices.Contains(h, true) })
 }
 
-// droppedIn is the layer in which the forward pass lets go of a storage unless it is kept for backward, the number of
-// layers if the head does, −1 if it is held to the end or gone before the layers.
+// droppedIn is the layer in which the forward pass lets go of a storage unless it is kept for backward (between two stacks,
+// the layer behind: memory.BlockProfile), the number of layers if the head does, −1 if it is held to the end or gone before
+// the layers.
 func droppedIn(g *model.Graph, st model.StorageID) int {
 	drop := g.Storages[st].Drop
 	if drop < 0 || int(drop) >= len(g.Ops) {
 		return -1
 	}
+	if first, _ := g.LayerOps(0); drop < first {
+		return -1
+	}
 	for l := range g.Layers {
-		if first, end := g.LayerOps(l); drop < end {
-			if drop < first {
-				break
-			}
+		if _, end := g.LayerOps(l); drop < end {
 			return l
 		}
 	}
-	if _, end := g.LayerOps(g.Layers - 1); drop >= end {
-		return g.Layers
-	}
-	return -1
+	return g.Layers
 }
 
 // released is the layer of the priced chain at which s goes if all its layers take option k, or −1.

@@ -105,11 +105,11 @@ func (r *Restricted) Price() float64 {
 // tried one by one in the simulator; layer lists and module maps are flat problems with a mask on the menu. The error
 // that none fits names the leanest plan of the target.
 func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target) (*Restricted, error) {
-	gs, err := graphsOf(p)
+	g, err := graphsOf(p)
 	if err != nil {
 		return nil, err
 	}
-	free, err := Optimize(ctx, p, req)
+	free, err := g.optimize(ctx, req)
 	var none *NoPlanError
 	switch {
 	case errors.As(err, &none):
@@ -129,7 +129,7 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		tl, err := gs.judge(pl, req.Sheet)
+		tl, err := g.judge(pl, req.Sheet)
 		if err != nil {
 			return nil
 		}
@@ -145,7 +145,7 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target)
 		return nil
 	}
 	for _, sh := range t.Shapes {
-		for pl, err := range membersOf(ctx, p, req, free, sh) {
+		for pl, err := range g.membersOf(ctx, req, free, sh) {
 			if err := try(sh, pl, err); err != nil {
 				return nil, err
 			}
@@ -172,12 +172,21 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target)
 }
 
 // membersOf yields the plans of a shape that can be the fastest under the budget.
-func membersOf(ctx context.Context, p *memory.Program, req Request, free *Result, sh Shape) func(func(*plan.Plan, error) bool) {
+func (g graphs) membersOf(ctx context.Context, req Request, free *Result, sh Shape) func(func(*plan.Plan, error) bool) {
+	p := g.of("full")
 	layers := p.Graph.Layers
 	return func(yield func(*plan.Plan, error) bool) {
 		named := func(prefix string, from, to int) {
 			for k := from; k <= to; k++ {
 				if !yield(plan.Named(prefix+strconv.Itoa(k), layers)) {
+					return
+				}
+			}
+		}
+		masked := func(allowed func(plan.Option) bool) {
+			for _, kind := range g.searched() {
+				req.kind = kind
+				if !yield(g.masked(ctx, req, free, allowed)) {
 					return
 				}
 			}
@@ -200,11 +209,11 @@ func membersOf(ctx context.Context, p *memory.Program, req Request, free *Result
 				}
 			}
 		case LayerList:
-			yield(masked(ctx, p, req, free, func(o plan.Option) bool { return o.Name == plan.Keep.Name || o.Name == plan.Full.Name }))
+			masked(func(o plan.Option) bool { return o.Name == plan.Keep.Name || o.Name == plan.Full.Name })
 		case ModuleMap:
-			yield(masked(ctx, p, req, free, func(o plan.Option) bool { return !cached(o) }))
+			masked(func(o plan.Option) bool { return !cached(o) })
 		case AnyOption:
-			yield(masked(ctx, p, req, free, func(plan.Option) bool { return true }))
+			masked(func(plan.Option) bool { return true })
 		case Segments, Nesting:
 			if !p.Graph.Chain {
 				return
@@ -213,7 +222,7 @@ func membersOf(ctx context.Context, p *memory.Program, req Request, free *Result
 			if sh == Nesting {
 				most = req.MaxForwards
 			}
-			yield(segmented(ctx, p, req, free, most))
+			yield(g.segmented(ctx, req, free, most))
 		}
 	}
 }
@@ -224,9 +233,10 @@ func cached(o plan.Option) bool {
 
 var errNoMember = errors.New("no plan of this shape")
 
-// masked solves the flat problem over a part of the menu. Where nothing fits it is the leanest plan.
-func masked(ctx context.Context, p *memory.Program, req Request, free *Result, allowed func(plan.Option) bool) (*plan.Plan, error) {
-	pr, err := price(p, req.Sheet, nil)
+// masked solves the flat problem over a part of the menu of one kind. Where nothing fits it is the leanest plan.
+func (g graphs) masked(ctx context.Context, req Request, free *Result, allowed func(plan.Option) bool) (*plan.Plan, error) {
+	p := g.of(req.kind)
+	pr, err := g.price(p, req.Sheet, req.allows)
 	if err != nil {
 		return nil, err
 	}
@@ -234,12 +244,13 @@ func masked(ctx context.Context, p *memory.Program, req Request, free *Result, a
 	if len(pr.options) == 0 {
 		return nil, errNoMember
 	}
+	req.HostMemory = 0 // none of these plans puts anything there
 	prob := pr.problem(p.Graph)
 	prob.Budget = int64(free.TensorBudget)
-	sol, err := pr.solve(ctx, prob)
+	sol, _, err := pr.judged(ctx, prob, req)
 	var inf *InfeasibleError
 	if errors.As(err, &inf) {
-		sol, err = pr.leastFlat(ctx, prob, 0)
+		sol, _, err = pr.leanestFlat(ctx, prob, req)
 	}
 	if err != nil {
 		return nil, err
@@ -248,8 +259,9 @@ func masked(ctx context.Context, p *memory.Program, req Request, free *Result, a
 }
 
 // segmented solves the nested problem with at most so many forwards of a layer. Where nothing fits it is the leanest plan.
-func segmented(ctx context.Context, p *memory.Program, req Request, free *Result, most int) (*plan.Plan, error) {
-	pr, err := price(p, req.Sheet, nil)
+func (g graphs) segmented(ctx context.Context, req Request, free *Result, most int) (*plan.Plan, error) {
+	p := g.of("full")
+	pr, err := g.price(p, req.Sheet, nil)
 	if err != nil {
 		return nil, err
 	}

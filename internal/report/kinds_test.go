@@ -1,0 +1,189 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
+	"ckptplan/internal/strategy"
+	"ckptplan/internal/unit"
+)
+
+// TestObjectivesOnOwnGraph: of a T5 with one layer a stack every plan is simulated, each on the graph of its kind. The lowest
+// peak, the frontier, and the plans of targets with two families of them are what that finds; named strategies stand in
+// the frontier as estimate prints them; and the row of the best micro batch is that of the plan.
+func TestObjectivesOnOwnGraph(t *testing.T) {
+	sheet, err := gpu.Lookup("a100-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	card := Card{Sheet: sheet}
+	for _, doc := range []string{
+		"{arch: t5, L: 1, decoder_L: 1, S: 96, decoder_S: 64, H: 64, B: 4, heads: 4, ffn: 128, vocab: 500, dtype: bf16}",
+		"{arch: t5, L: 1, decoder_L: 1, S: 200, decoder_S: 40, H: 64, B: 2, heads: 4, ffn: 128, vocab: 100, precision: amp-fp16, train: {keep_logits: false, grad_accum: 2}}",
+	} {
+		spec, err := model.Load("spec.yaml", []byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		study, err := NewStudy(spec, sheet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		type outcome struct {
+			peak, step int64
+			cached     bool
+		}
+		var all []outcome
+		low, high := int64(math.MaxInt64), int64(0)
+		p, err := study.Program()
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := strategy.Options(p.Graph, 0)
+		for _, o := range strategy.Options(p.Graph, 1) {
+			if !slices.ContainsFunc(options, func(x plan.Option) bool { return x.Name == o.Name }) {
+				options = append(options, o)
+			}
+		}
+		for a := range options {
+			for b := range options {
+				pl := &plan.Plan{}
+				cached := false
+				for l, o := range []*plan.Option{&options[a], &options[b]} {
+					if len(o.Regions) > 0 {
+						pl.Nodes = append(pl.Nodes, plan.Node{First: l, Last: l, Option: o})
+						cached = cached || len(o.Regions[0].Cache) > 0
+					}
+				}
+				pr, err := study.Price(Choice{Plan: pl})
+				if err != nil {
+					continue // parts that share ops, or that only one of the stacks has
+				}
+				all = append(all, outcome{pr.Timeline.Peak.Bytes, pr.Timeline.Times.Step(), cached})
+				low, high = min(low, pr.Timeline.Peak.Bytes), max(high, pr.Timeline.Peak.Bytes)
+			}
+		}
+		fastest := func(budget int64, cached bool) int64 {
+			best := int64(math.MaxInt64)
+			for _, o := range all {
+				if o.peak <= budget && (cached || !o.cached) {
+					best = min(best, o.step)
+				}
+			}
+			return best
+		}
+
+		o, err := study.Optimize(t.Context(), OptimizeRequest{Class: "flat", Objective: Memory, Card: card})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is := int64(o.Estimate.Peak.TensorBytes); is != low {
+			t.Errorf("%s\nthe lowest peak is said to be %d, it is %d", doc, is, low)
+		}
+
+		f, err := study.Frontier(t.Context(), FrontierRequest{Card: card})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is := int64(f.Points[0].PeakBytes); is != low {
+			t.Errorf("%s\nthe frontier begins at %d, not at %d", doc, is, low)
+		}
+		for _, x := range f.Points {
+			if best := fastest(int64(x.PeakBytes), true); best != x.StepNanoseconds {
+				t.Errorf("%s\nfrontier: %d ns at %d bytes, the fastest plan takes %d", doc, x.StepNanoseconds, int64(x.PeakBytes), best)
+			}
+		}
+		for _, n := range f.Named {
+			named, err := plan.Named(n.Strategy, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			is, err := study.Price(Choice{Plan: named})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if is.Timeline.Peak.Bytes != int64(n.PeakBytes) || is.Timeline.Times.Step() != n.StepNanoseconds {
+				t.Errorf("%s\nfrontier: %s at %d bytes, %d ns, by estimate %d and %d", doc, n.Strategy, int64(n.PeakBytes), n.StepNanoseconds, is.Timeline.Peak.Bytes, is.Timeline.Times.Step())
+			}
+		}
+
+		for _, name := range []string{"checkpoint-wrapper", "llm-foundry"} {
+			target, err := strategy.FindTarget(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range int64(8) {
+				budget := low + (high-low)*n/7
+				best := fastest(budget, name == "checkpoint-wrapper")
+				o, err := study.Optimize(t.Context(), OptimizeRequest{Class: "flat", Objective: Fastest, Target: target, Card: card, Device: unit.Bytes(budget)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				switch {
+				case o.Plan == nil && best != math.MaxInt64:
+					t.Errorf("%s\n%s, budget %d: no plan, one of %d ns exists", doc, name, budget, best)
+				case o.Plan != nil && (o.Estimate.Time.StepNanoseconds != best || int64(o.Estimate.Peak.TensorBytes) > budget):
+					t.Errorf("%s\n%s, budget %d: %d ns at %d bytes, the fastest plan takes %d", doc, name, budget, o.Estimate.Time.StepNanoseconds, int64(o.Estimate.Peak.TensorBytes), best)
+				}
+			}
+		}
+
+		one := *spec
+		one.Train.GradAccum = 1
+		if study, err = NewStudy(&one, sheet); err != nil {
+			t.Fatal(err)
+		}
+		if o, err = study.Optimize(t.Context(), OptimizeRequest{Class: "flat", Objective: Throughput, Card: card, Device: unit.Bytes(2 * low)}); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range o.Batches {
+			if b.Batch == o.Model.Batch && b.TokensPerSecond != o.Estimate.Time.TokensPerSecond {
+				t.Errorf("%s\nmicro batch %d: %f tokens/s, its plan has %f", doc, b.Batch, b.TokensPerSecond, o.Estimate.Time.TokensPerSecond)
+			}
+		}
+	}
+}
+
+// TestAllowedHeadByObjective: with an allowed head the lowest peak is that of the leaner head, whatever the budget, and the
+// largest micro batch that of the head that takes the most.
+func TestAllowedHeadByObjective(t *testing.T) {
+	sheet, err := gpu.Lookup("a100-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := model.Load("spec.yaml", []byte("{arch: t5, L: 2, decoder_L: 2, S: 96, decoder_S: 64, H: 64, B: 4, heads: 4, ffn: 128, vocab: 3000, dtype: bf16}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dropped := *spec
+	dropped.Train.KeepLogits = false
+	for _, objective := range []Objective{Memory, MaxBatch, Throughput} {
+		req := OptimizeRequest{Class: "flat", Objective: objective, Card: Card{Sheet: sheet}, Device: 30_000_000}
+		got, err := OptimizeHead(t.Context(), spec, sheet, []string{strategy.DropLogits}, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []*model.Spec{spec, &dropped} {
+			study, err := NewStudy(s, sheet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := study.Optimize(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case objective == Memory && o.Estimate.Peak.TensorBytes < got.Estimate.Peak.TensorBytes:
+				t.Errorf("a peak of %d, with keep_logits %v it is %d", int64(got.Estimate.Peak.TensorBytes), s.Train.KeepLogits, int64(o.Estimate.Peak.TensorBytes))
+			case objective == MaxBatch && o.Model.Batch > got.Model.Batch:
+				t.Errorf("micro batch %d, with keep_logits %v it is %d", got.Model.Batch, s.Train.KeepLogits, o.Model.Batch)
+			case objective == Throughput && o.Estimate.Time.TokensPerSecond > got.Estimate.Time.TokensPerSecond:
+				t.Errorf("%f tokens/s, with keep_logits %v %f", got.Estimate.Time.TokensPerSecond, s.Train.KeepLogits, o.Estimate.Time.TokensPerSecond)
+			}
+		}
+	}
+}
