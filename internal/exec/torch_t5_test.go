@@ -51,9 +51,11 @@ func TestTorchT5Parts(t *testing.T) {
 		{First: 0, Last: 0, Option: option("attn", "norm2", "act")},
 		{First: 1, Last: 1, Option: option("norm1", "norm2")},
 		{First: 2, Last: 2, Option: option("attn", "act")},
-		{First: 3, Last: 3, Option: option("norm1", "mlp")},
+		{First: 3, Last: 3, Option: option("act", "norm1", "norm2")}, // in any order
 		{First: 4, Last: 4, Option: option("norm1", "norm2", "act")},
 	}}
+	// By keyword: no layer keeps the position bias but the last, whose attention gets it so.
+	host := &plan.Plan{Nodes: []plan.Node{{First: 4, Last: 4, Option: &plan.Option{Name: "x", Regions: []plan.Region{{Span: "attn", Offload: "inputs"}, {Span: "mlp"}}}}}}
 	gated := &plan.Plan{Nodes: []plan.Node{ // the second norm's part reaches over the activation there
 		{First: 0, Last: 0, Option: option("attn", "norm2")},
 		{First: 1, Last: 1, Option: option("norm1", "act")},
@@ -68,6 +70,7 @@ func TestTorchT5Parts(t *testing.T) {
 		{"bf16", "dtype: bf16", p},
 		{"gated", "dtype: bf16, gated: true, activation: gelu_new", gated},
 		{"amp", "precision: amp-bf16", p},
+		{"an attention's inputs on the host", "dtype: bf16", host},
 		{"gated, adapters", "dtype: fp32, gated: true, activation: gelu_new, train: {lora: {r: 4, targets: [q, v, wi_1]}}", gated},
 	} {
 		t.Run(c.name, func(t *testing.T) {

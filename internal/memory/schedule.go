@@ -33,6 +33,7 @@ type Region struct {
 	Window int32
 	// HostInputs: what the layer before hands over is kept on the host; tables and masks stay on the device.
 	HostInputs bool
+	whole      bool // a layer, not a part of one
 	// Sent are the inputs that HostInputs sends to the host; they are not in Inputs.
 	Sent []model.StorageID
 	// Recast are autocast's copies of weights that forward finds in its cache, since an op before the region made them. The
@@ -112,7 +113,7 @@ func (s *Schedule) part(layer int, part plan.Region, parent int32) error {
 	}
 	found := 0
 	for _, sp := range ranges {
-		r := Region{First: sp.First, End: sp.End, Parent: parent, HostSaved: part.Offload == "saved", Window: int32(part.Window), HostInputs: part.Offload == "inputs"}
+		r := Region{First: sp.First, End: sp.End, Parent: parent, HostSaved: part.Offload == "saved", Window: int32(part.Window), HostInputs: part.Offload == "inputs", whole: part.Span == "layer"}
 		if len(part.Cache) > 0 {
 			r.Cached = map[model.OpID]bool{}
 			whole, _ := g.Span(layer, "layer")
@@ -186,7 +187,7 @@ func (s *Schedule) finish(id int32) error {
 		}
 		for _, t := range g.Inputs(&g.Ops[i]) {
 			st := g.Tensors[t].Storage
-			if r.HostInputs && handedOver(g, t, r.First) {
+			if r.HostInputs && handedOver(g, t, r) {
 				if g.Bytes(t) != g.Storages[st].Bytes {
 					return fmt.Errorf("layer %d: offload inputs is for parts that take whole tensors, and this one takes a view of a part of the output of %s",
 						g.Blocks[g.Ops[i].Block].Layer, g.Storages[st].Name)
@@ -249,12 +250,18 @@ func (s *Schedule) Keeps(first, end model.OpID) map[model.StorageID]bool {
 }
 
 // handedOver is true for an activation that the region's function takes as its positional argument: the residual
-// stream, which requires grad, the model's own input, or what the class hands over so.
-func handedOver(g *model.Graph, t model.TensorID, first model.OpID) bool {
+// stream, which requires grad, the model's own input, or what the class hands over so. That is how layers are called;
+// inside them parts get masks, position biases and the encoder's output by keyword, which is kept as it is.
+func handedOver(g *model.Graph, t model.TensorID, r *Region) bool {
 	x := &g.Tensors[t]
 	s := &g.Storages[x.Storage]
-	if s.Born == model.None {
+	switch {
+	case s.Born == model.None:
 		return s.Role == model.Input
+	case s.Born >= r.First || s.Role == model.WeightCast:
+		return false
+	case s.Positional:
+		return r.whole
 	}
-	return s.Born < first && s.Role != model.WeightCast && (x.Grad || s.Positional)
+	return x.Grad
 }

@@ -25,6 +25,7 @@ func (b *Builder) t5() {
 		b.held(enc, DropAfterForward)
 	}
 
+	b.g.storageOf(enc).Positional = true
 	b.begin("decoder embedding", None)
 	dec := b.t5Stack(t5Stack{name: "decoder", layers: s.DecoderL, base: s.L, memory: enc, decodes: true}, table, decoderIDs)
 

@@ -109,9 +109,11 @@ def math(query_, key_, value_, mask, p, is_causal, scale, enable_gqa):
 
 
 def safe_softmax(x, dim, dtype=None):
-    """_safe_softmax: a softmax whose rows of −∞ throughout become zeros, found by a boolean of the input's size."""
+    """_safe_softmax: a softmax whose rows of −∞ throughout become zeros, found by a boolean of the input's size, a local
+    of its C++ frame (SoftMax.cpp)."""
     out = aten._softmax.default(x if dtype is None else x.to(dtype), dim, False)
-    empty = aten.all.dim(aten.isneginf.default(x), dim, True)
+    masked = aten.isneginf.default(x)
+    empty = aten.all.dim(masked, dim, True)
     return aten.where.self_out(empty, aten.scalar_tensor.default(0.0, dtype=out.dtype, device=out.device), out, out=out)
 
 

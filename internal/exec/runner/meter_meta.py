@@ -77,6 +77,11 @@ class StorageMeter:
         }
 
 
+# What index_backward and value_selecting_reduction_backward write into zeros that they made. They do so out of place for
+# a tensor that is like a subclass, as all are under a mode (torch/csrc/autograd/FunctionsManual.cpp).
+INTO_ZEROS = {aten.index_put.default: aten.index_put_.default, aten.scatter.src: aten.scatter_.src}
+
+
 class Watch(TorchDispatchMode):
     """Shows the meter every ATen call's outputs."""
 
@@ -88,6 +93,8 @@ class Watch(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         in_place = self.engine_sums_in_place(func, args)
+        if self.engine_runs():
+            func = INTO_ZEROS.get(func, func)
         if func in APART:
             with self:
                 out = APART[func](*args, **kwargs)
@@ -101,13 +108,17 @@ class Watch(TorchDispatchMode):
         self.meter.peak(str(func))
         return out
 
+    def engine_runs(self):
+        """Is this call a backward formula's or the engine's own, and not one that a checkpoint makes again?"""
+        return self.meter.phase == "backward" and not torch.is_grad_enabled()
+
     def engine_sums_in_place(self, func, args):
         """Is this the engine's own sum of two gradients of one tensor, which a real run adds in place?
 
         It does so if nothing else refers to the first gradient, which must be dense and own its storage
         (torch/csrc/autograd/input_buffer.cpp, can_accumulate_inplace). Under a mode it is an ordinary sum.
         """
-        if func is not aten.add.Tensor or self.meter.phase != "backward" or torch.is_grad_enabled() or len(args) != 2:
+        if func is not aten.add.Tensor or not self.engine_runs() or len(args) != 2:
             return False
         old, new = args
         return (

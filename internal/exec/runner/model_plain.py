@@ -36,9 +36,10 @@ class Plain(nn.Module):
 
 
 def next_token_loss(logits, labels):
-    """transformers' ForCausalLMLoss: scores in fp32, labels shifted by one."""
+    """transformers' ForCausalLMLoss: scores in fp32, labels shifted by one. The padded labels live until it returns."""
     logits = logits.float()
-    shifted = F.pad(labels, (0, 1), value=-100)[..., 1:].contiguous()
+    labels = F.pad(labels, (0, 1), value=-100)
+    shifted = labels[..., 1:].contiguous()
     return F.cross_entropy(logits.view(-1, logits.shape[-1]), shifted.view(-1), ignore_index=-100, reduction="mean")
 
 
@@ -52,10 +53,10 @@ class GPT2Block(nn.Module):
         self.ln_1, self.attn = nn.LayerNorm(s["H"]), GPT2Attention(s)
         self.ln_2, self.mlp = nn.LayerNorm(s["H"]), GPT2MLP(s)
 
-    def forward(self, x, mask):
+    def forward(self, x, mask, positions=None):
         residual = x
         x = self.ln_1(x)
-        a, weights = self.attn(x, mask)
+        a, weights = self.attn(x, mask=mask, positions=positions)
         x = a + residual
         residual = x
         x = self.ln_2(x)
@@ -78,11 +79,12 @@ class GPT2(Plain):
     def hidden(self, ids):
         tokens = self.wte(ids)
         positions = torch.arange(ids.shape[1], device=ids.device).unsqueeze(0)
-        x = tokens + self.wpe(positions)
+        places = self.wpe(positions)
+        x = tokens + places
         mask = causal_mask(ids.shape, x) if self.s["attention"] == "eager" else None
         x = self.drop(x)
         for layer in self.plan_layers:
-            x = layer(x, mask)
+            x = layer(x, mask, positions=positions)  # which nothing reads, but a checkpoint holds what it is called with
         return self.ln_f(x)
 
     def forward(self, input_ids, labels):
@@ -97,10 +99,10 @@ class LlamaLayer(nn.Module):
         self.self_attn, self.mlp = LlamaAttention(s), GatedMLP(s)
         self.input_layernorm, self.post_attention_layernorm = RMSNorm(s["H"]), RMSNorm(s["H"])
 
-    def forward(self, x, table, mask):
+    def forward(self, x, table, mask, positions):
         residual = x
         x = self.input_layernorm(x)
-        x, weights = self.self_attn(x, table, mask)
+        x, weights = self.self_attn(x, table=table, mask=mask, positions=positions)
         x = residual + x
         residual = x
         x = self.post_attention_layernorm(x)
@@ -119,7 +121,7 @@ class Llama(Plain):
         self.norm = RMSNorm(s["H"])
         self.lm_head = nn.Linear(s["H"], s["vocab"], bias=s["bias"]["head"])
         steps = torch.arange(0, s["head_dim"], 2, dtype=torch.float32)
-        self.register_buffer("inv_freq", 1 / 10000 ** (steps / s["head_dim"]), persistent=False)
+        self.register_buffer("inv_freq", (1 / 10000 ** (steps / s["head_dim"])).to(torch.get_default_dtype()), persistent=False)
         self.register_buffer("original_inv_freq", self.inv_freq.clone(), persistent=False)
         if s["tied"]:
             self.lm_head.weight = self.embed_tokens.weight
@@ -130,7 +132,7 @@ class Llama(Plain):
         mask = causal_mask(ids.shape, x) if self.s["attention"] == "eager" else None
         table = rotary_table(self.inv_freq, positions, x)
         for layer in self.plan_layers:
-            x = layer(x, table, mask)
+            x = layer(x, table=table, mask=mask, positions=positions)
         return self.norm(x)
 
     def forward(self, input_ids, labels):
@@ -180,6 +182,9 @@ class BERTLayer(nn.Module):
 
     def forward(self, x):
         a, weights = self.attention(x)
+        return self.feed_forward_chunk(a)
+
+    def feed_forward_chunk(self, a):
         up = self.intermediate(a)
         return self.output(up, a)
 
@@ -188,7 +193,7 @@ class BERT(Plain):
     def __init__(self, s):
         super().__init__()
         h = s["H"]
-        self.words, self.types, self.places = nn.Embedding(s["vocab"], h), nn.Embedding(s["token_types"], h), nn.Embedding(s["max_positions"], h)
+        self.words, self.places, self.types = nn.Embedding(s["vocab"], h), nn.Embedding(s["max_positions"], h), nn.Embedding(s["token_types"], h)
         self.norm, self.drop = nn.LayerNorm(h), nn.Dropout(s["dropout"]["embedding"])
         self.plan_layers = nn.ModuleList(BERTLayer(s) for _ in range(s["L"]))
         self.dense, self.act, self.head_norm = nn.Linear(h, h), activation(s["activation"]), nn.LayerNorm(h)

@@ -194,16 +194,16 @@ class AfterFirst:
 
     def wrap(self, run):
         first = self.mlp.wi_0 if hasattr(self.mlp, "wi_0") else self.mlp.wi
-        forward, project = self.mlp.forward, first.forward
+        forward = self.mlp.forward
 
         def rest(y, *inputs):
-            first.forward = lambda _: y
+            project, first.forward = first.forward, lambda _: y
             try:
                 return forward(*inputs or (y,))
             finally:
                 first.forward = project
         inputs = (lambda x: (x,)) if hasattr(self.mlp, "wi_1") else (lambda x: ())
-        self.mlp.forward = lambda x: run(rest, project(x), *inputs(x))
+        self.mlp.forward = lambda x: run(rest, first(x), *inputs(x))  # first may be part of another region by now
 
 
 class Core:

@@ -26,24 +26,27 @@ def repeated(x, groups):
 class Core(nn.Module):
     """softmax(q·kᵀ/√D + mask)·v over [B, heads, S, D]; the context comes back as [B, S, heads, D] with the weights."""
 
-    def __init__(self, s, causal, fp32_softmax=False, contiguous=True):
+    def __init__(self, s, causal, fp32_softmax=False, contiguous=True, cast=True):
         super().__init__()
-        self.kind, self.causal, self.fp32, self.contiguous = s["attention"], causal, fp32_softmax, contiguous
+        self.kind, self.causal, self.contiguous = s["attention"], causal, contiguous
+        self.fp32, self.cast = fp32_softmax, cast  # softmax in fp32; its result, which autocast leaves in fp32, to the type of v
         self.p, self.groups = s["dropout"]["attention"], s["heads"] // s["kv_heads"]
 
-    def forward(self, q, k, v, mask):
+    def forward(self, q, k, v, mask, positions=None):
         p = self.p if self.training else 0.0
         if self.kind != "eager":
             o = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=self.causal, enable_gqa=self.groups > 1)
             return o.transpose(1, 2).contiguous(), None
         keys, values = repeated(k, self.groups), repeated(v, self.groups)
-        scores = torch.matmul(q, keys.transpose(2, 3)) * q.shape[-1] ** -0.5
+        weights = torch.matmul(q, keys.transpose(2, 3)) * q.shape[-1] ** -0.5  # one variable, as in the classes: scores die early
         if mask is not None:
-            scores = scores + mask
+            weights = weights + mask
         if self.fp32:
-            weights = F.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype)
+            weights = F.softmax(weights, dim=-1, dtype=torch.float32).to(q.dtype)
         else:
-            weights = F.softmax(scores, dim=-1).to(values.dtype)
+            weights = F.softmax(weights, dim=-1)
+            if self.cast:
+                weights = weights.to(values.dtype)
         weights = F.dropout(weights, p, self.training)
         o = torch.matmul(weights, values).transpose(1, 2)
         return (o.contiguous() if self.contiguous else o), weights
@@ -58,11 +61,11 @@ class GPT2Attention(nn.Module):
         self.core = Core(s, causal=True, contiguous=False)
         self.resid_dropout = nn.Dropout(s["dropout"]["residual"])
 
-    def forward(self, x, mask):
+    def forward(self, x, mask, positions):
         q, k, v = self.c_attn(x).split(self.h, dim=2)
         heads = (*q.shape[:-1], -1, self.width)
         k, v, q = k.view(heads).transpose(1, 2), v.view(heads).transpose(1, 2), q.view(heads).transpose(1, 2)
-        o, weights = self.core(q, k, v, mask)
+        o, weights = self.core(q, k, v, mask, positions)
         o = o.reshape(*o.shape[:-2], -1).contiguous()
         o = self.c_proj(o)
         return self.resid_dropout(o), weights
@@ -80,7 +83,7 @@ class LlamaAttention(nn.Module):
         self.normed = s["qk_norm"]
         self.core = Core(s, causal=True, fp32_softmax=True)
 
-    def forward(self, x, table, mask):
+    def forward(self, x, table, mask, positions):
         heads = (*x.shape[:-1], -1, self.width)
         q, k, v = self.q_proj(x).view(heads), None, None
         if self.normed:
@@ -90,7 +93,7 @@ class LlamaAttention(nn.Module):
             k = self.k_norm(k)
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), self.v_proj(x).view(heads).transpose(1, 2)
         q, k = rotated(q, k, *table)
-        o, weights = self.core(q, k, v, mask)
+        o, weights = self.core(q, k, v, mask, positions)
         o = o.reshape(*x.shape[:-1], -1).contiguous()
         return self.o_proj(o), weights
 
@@ -101,7 +104,7 @@ class BERTAttention(nn.Module):
         h = s["H"]
         self.width = s["head_dim"]
         self.query, self.key, self.value = nn.Linear(h, h), nn.Linear(h, h), nn.Linear(h, h)
-        self.core = Core(s, causal=False)
+        self.core = Core(s, causal=False, cast=False)
 
     def forward(self, x):
         heads = (*x.shape[:-1], -1, self.width)
