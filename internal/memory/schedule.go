@@ -76,8 +76,8 @@ func (s *Schedule) nodes(ns []plan.Node, parent int32, lo, hi int) error {
 		}
 		lo = n.Last + 1
 		if n.Segment {
-			if spec := s.Program.Graph.Spec; spec.DecoderL > 0 && n.First < spec.L && n.Last >= spec.L { // stacks of their own, with a norm and an embedding between
-				return fmt.Errorf("layers %d to %d: a segment lies in the encoder (layers 0 to %d) or in the decoder: no checkpoint wraps layers of both", n.First, n.Last, spec.L-1)
+			if between := s.Program.Graph.Between(n.First, n.Last); between != "" {
+				return fmt.Errorf("layers %d to %d: no segment reaches over the %s, which is no layer and runs under no checkpoint", n.First, n.Last, between)
 			}
 			a, _ := s.Program.Graph.Span(n.First, "layer")
 			z, _ := s.Program.Graph.Span(n.Last, "layer")

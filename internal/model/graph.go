@@ -143,6 +143,17 @@ func (g *Graph) LayerBlock(layer int) int {
 	return b
 }
 
+// Between is the label of a block between two layers that is no layer, such as the embedding of a decoder; empty if there is
+// none.
+func (g *Graph) Between(first, last int) string {
+	for _, b := range g.Blocks[g.LayerBlock(first):g.LayerBlock(last)] {
+		if b.Layer < 0 {
+			return b.Label
+		}
+	}
+	return ""
+}
+
 // LayerOps is the range of ops of a layer and, behind another layer, of the block in between, which runs the same way under
 // every plan: the embedding of a decoder.
 func (g *Graph) LayerOps(layer int) (first, end OpID) {

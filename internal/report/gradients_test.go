@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/unit"
 )
@@ -17,15 +16,8 @@ func noted(t *testing.T, doc, card string, budget unit.Bytes) (Verdict, string, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := model.Load("spec.yaml", []byte(doc))
-	if err != nil {
-		t.Fatal(err)
-	}
-	study, err := NewStudy(spec, sheet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	none, err := plan.Named("none", spec.L+spec.DecoderL)
+	study := studyOf(t, doc, sheet)
+	none, err := plan.Named("none", study.Graph().Layers)
 	if err != nil {
 		t.Fatal(err)
 	}

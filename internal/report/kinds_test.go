@@ -25,14 +25,7 @@ func TestObjectivesOnOwnGraph(t *testing.T) {
 		"{arch: t5, L: 1, decoder_L: 1, S: 96, decoder_S: 64, H: 64, B: 4, heads: 4, ffn: 128, vocab: 500, dtype: bf16}",
 		"{arch: t5, L: 1, decoder_L: 1, S: 200, decoder_S: 40, H: 64, B: 2, heads: 4, ffn: 128, vocab: 100, precision: amp-fp16, train: {keep_logits: false, grad_accum: 2}}",
 	} {
-		spec, err := model.Load("spec.yaml", []byte(doc))
-		if err != nil {
-			t.Fatal(err)
-		}
-		study, err := NewStudy(spec, sheet)
-		if err != nil {
-			t.Fatal(err)
-		}
+		study := studyOf(t, doc, sheet)
 		type outcome struct {
 			peak, step int64
 			cached     bool
@@ -132,7 +125,7 @@ func TestObjectivesOnOwnGraph(t *testing.T) {
 			}
 		}
 
-		one := *spec
+		one := *study.Spec
 		one.Train.GradAccum = 1
 		if study, err = NewStudy(&one, sheet); err != nil {
 			t.Fatal(err)

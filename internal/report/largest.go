@@ -61,15 +61,7 @@ func (s *Study) largest(ctx context.Context, r strategy.Request, req OptimizeReq
 	if err != nil {
 		return nil, err
 	}
-	program, err := study.Program()
-	if err != nil {
-		return nil, err
-	}
-	res, err := strategy.Optimize(ctx, program, r)
-	if err != nil {
-		return nil, err
-	}
-	o, err := study.certified(ctx, program, req, r, res)
+	o, res, err := study.found(ctx, req, r)
 	if err != nil {
 		return nil, err
 	}

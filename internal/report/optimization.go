@@ -170,6 +170,20 @@ func (s *Study) tightPlan(ctx context.Context, req OptimizeRequest, none *strate
 	return o, nil
 }
 
+// found is the fastest plan at the study's own sizes, with its certificate.
+func (s *Study) found(ctx context.Context, req OptimizeRequest, r strategy.Request) (*Optimization, *strategy.Result, error) {
+	program, err := s.Program()
+	if err != nil {
+		return nil, nil, err
+	}
+	res, err := strategy.Optimize(ctx, program, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err := s.certified(ctx, program, req, r, res)
+	return o, res, err
+}
+
 // certified is a plan that was found to be the fastest, with its certificate.
 func (s *Study) certified(ctx context.Context, program *memory.Program, req OptimizeRequest, r strategy.Request, res *strategy.Result) (*Optimization, error) {
 	o, err := s.optimization(req, res)

@@ -53,6 +53,20 @@ func TestStudyGraphs(t *testing.T) {
 	}
 }
 
+// studyOf starts a study of a spec document.
+func studyOf(t *testing.T, doc string, sheet *gpu.Sheet) *Study {
+	t.Helper()
+	spec, err := model.Load("spec.yaml", []byte(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	study, err := NewStudy(spec, sheet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return study
+}
+
 // TestOptimizeOnOwnGraph: where the kind of checkpointing changes the graph, a plan is searched on the graph that it runs on.
 // At the peak of any named strategy, on that strategy's own graph, the plan found fits and is no slower; one byte below
 // keeping everything, something is recomputed.
@@ -66,14 +80,7 @@ func TestOptimizeOnOwnGraph(t *testing.T) {
 		"{arch: t5, L: 3, decoder_L: 2, S: 96, decoder_S: 64, H: 64, B: 4, heads: 4, ffn: 128, vocab: 500, precision: amp-bf16, attention: eager}",
 		"{arch: llama, L: 4, S: 128, H: 64, B: 4, heads: 4, kv_heads: 2, ffn: 192, vocab: 500, dtype: bf16, train: {lora: {r: 4, targets: [q_proj, v_proj]}}}",
 	} {
-		spec, err := model.Load("spec.yaml", []byte(doc))
-		if err != nil {
-			t.Fatal(err)
-		}
-		study, err := NewStudy(spec, sheet)
-		if err != nil {
-			t.Fatal(err)
-		}
+		study := studyOf(t, doc, sheet)
 		at := func(device int64) *Optimization {
 			t.Helper()
 			o, err := study.Optimize(t.Context(), OptimizeRequest{Class: "auto", Objective: Fastest, Card: Card{Sheet: sheet}, Device: unit.Bytes(device)})
