@@ -40,7 +40,7 @@ fmt: ## format the code with gofumpt
 golden: ## rewrite the expected outputs under testdata; read the difference before committing it
 	@for pkg in $$(grep -rlE --include='*_test.go' 'flag\.Bool\("update"' . | xargs -n1 dirname | sort -u); do $(GO) test $$pkg -update || exit 1; done
 
-accuracy: ## list the worst ten of all measured training steps
+accuracy: ## compare all measured training steps: every number exact to the byte
 	$(GO) test ./internal/memory -run '^TestAccuracy$$' -count=1 -v
 
 bench: ## time simulator and solvers, ten runs each, summed up by benchstat

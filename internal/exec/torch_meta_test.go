@@ -1,78 +1,17 @@
 package exec
 
 import (
-	"encoding/json"
 	"math"
 	"os"
 	"strings"
 	"testing"
 
+	"ckptplan/internal/groundtruth"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/unit"
 )
-
-// groundTruth are steps that tools/measure.py, which shares no code with the runner, measured with PyTorch 2.14.
-type groundTruth struct {
-	ID         string          `json:"id"`
-	ModelType  string          `json:"model_type"`
-	Config     json.RawMessage `json:"config"`
-	Batch      int             `json:"batch"`
-	Seq        int             `json:"seq"`
-	Precision  string          `json:"precision"`
-	Attention  string          `json:"attention"`
-	Strategy   string          `json:"strategy"`
-	Optimizer  string          `json:"optimizer"`
-	KeepLogits *bool           `json:"keep_logits"`
-	LoRA       *model.LoRA     `json:"lora"`
-	Result     struct {
-		BeforeBackward int64 `json:"before_backward_2"`
-		Peaks          map[string]struct {
-			Bytes int64 `json:"bytes"`
-		} `json:"peaks"`
-	} `json:"result"`
-}
-
-func readGroundTruth(t *testing.T) map[string]*groundTruth {
-	t.Helper()
-	src, err := os.ReadFile("../../testdata/ground-truth/cases.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cs []*groundTruth
-	if err := json.Unmarshal(src, &cs); err != nil {
-		t.Fatal(err)
-	}
-	out := map[string]*groundTruth{}
-	for _, c := range cs {
-		out[c.ID] = c
-	}
-	return out
-}
-
-// graph is the case's model with its settings, and config the config.json it comes from.
-func (c *groundTruth) graph(t *testing.T) (*model.Graph, []byte) {
-	t.Helper()
-	var fields map[string]any
-	if err := json.Unmarshal(c.Config, &fields); err != nil {
-		t.Fatal(err)
-	}
-	fields["model_type"] = c.ModelType
-	config, _ := json.Marshal(fields)
-	s, err := model.LoadHF(c.ID, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.B, s.S, s.Precision, s.Attention, s.Checkpoint = c.Batch, c.Seq, model.Precision(c.Precision), c.Attention, c.Strategy
-	s.Train.Optimizer = strings.ReplaceAll(c.Optimizer, "_", "-")
-	s.Train.KeepLogits = c.KeepLogits == nil || *c.KeepLogits
-	s.Train.GradAccum = 1
-	if c.LoRA != nil {
-		s.Train.LoRA, s.Train.Finetune = c.LoRA, "lora"
-	}
-	return build(t, s), config
-}
 
 func build(t *testing.T, s *model.Spec) *model.Graph {
 	t.Helper()
@@ -139,11 +78,11 @@ var sampled = []string{
 	"mixtral-small-b8-s512-bf16-sdpa-every-2-adamw",
 }
 
-// TestTorchMetaGroundTruth measures known steps again. A config.json is built as it is; without one, its class is
+// TestTorchMetaGroundTruth measures steps again that tools/measure.py, which shares no code with the runner, measured. A config.json is built as it is; without one, its class is
 // built from the spec.
 func TestTorchMetaGroundTruth(t *testing.T) {
 	py := torchPython(t)
-	cases := readGroundTruth(t)
+	cases := groundtruth.ByID(t)
 	only := os.Getenv("CKPTPLAN_CASES")
 	for i, id := range sampled {
 		if !strings.Contains(id, only) {
@@ -155,9 +94,16 @@ func TestTorchMetaGroundTruth(t *testing.T) {
 			if c == nil {
 				t.Fatal("no such case")
 			}
-			g, config := c.graph(t)
-			if i%2 == 1 {
-				config = nil
+			s, err := c.Spec()
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := build(t, s)
+			var config []byte
+			if i%2 == 0 {
+				if config, err = c.ConfigJSON(); err != nil {
+					t.Fatal(err)
+				}
 			}
 			p := named(t, g, c.Strategy)
 			m, err := RunTorch(t.Context(), TorchOptions{Python: py, Device: "meta", Graph: g, Config: config, Plan: p})
@@ -175,7 +121,7 @@ func TestTorchMetaGroundTruth(t *testing.T) {
 					check(ph, m.Phases[ph].Tensor, want)
 				}
 			}
-			check("before backward", m.BeforeBackward.Tensor, c.Result.BeforeBackward)
+			check("before backward", m.BeforeBackward.Tensor, c.Result.BeforeBackward2)
 			if cmp := Compare(judge(t, g, p), m, 0.005); !cmp.Agrees {
 				t.Errorf("prediction: %+v", cmp.Lines)
 			}

@@ -1,86 +1,144 @@
 package memory
 
 import (
-	"cmp"
-	"maps"
+	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
+
+	"ckptplan/internal/groundtruth"
+	"ckptplan/internal/plan"
 )
 
-// deviation is how far a case's worst number is from what was measured.
-type deviation struct {
-	id, what  string
-	got, want int64
+// exceptions are the numbers that the simulator gets wrong, and by how many bytes (predicted less measured). Both more and
+// less than that is a failure.
+//   - The scalar that OPT's loop draws for its layer drop is not simulated. It lives while the layers run, and forward peaks
+//     there in these two cases alone, whose vocabularies are small.
+//   - The backward of T5's fp16 clamp (clamp_backward) keeps one bool, min < max, which is not simulated.
+var exceptions = map[string]int64{
+	"opt-post-plain-small-vocab-b2-s333-amp-bf16-eager-full-adamw 1.forward": -4,
+	"opt-post-plain-small-vocab-b2-s333-amp-bf16-eager-full-adamw 2.forward": -4,
+	"opt-post-plain-small-vocab-b2-s333-fp32-sdpa-every-2-adamw 1.forward":   -4,
+	"opt-post-plain-small-vocab-b2-s333-fp32-sdpa-every-2-adamw 2.forward":   -4,
+	"t5-tiny-fp16-b2-s128-fp16-eager-full-adamw 1.backward":                  -1,
+	"t5-tiny-fp16-b2-s128-fp16-eager-full-adamw 2.backward":                  -1,
 }
 
-// share is the deviation in per cent of what was measured.
-func (d deviation) share() float64 { return float64(d.got-d.want) / float64(d.want) * 100 }
-
-func (d deviation) size() float64 { return max(d.share(), -d.share()) }
-
-// worst compares a simulated case with its measurement: static bytes, what backward starts with, and the peak of each
-// phase of the second step.
-func worst(c *measured, tl *Timeline) deviation {
-	r := &tl.Second
-	w := deviation{id: c.ID, want: 1, got: 1}
-	for _, d := range []deviation{
-		{c.ID, "static", int64(tl.Parameters + tl.Inputs), c.Result.StaticBytes},
-		{c.ID, "before backward", r.BeforeBackward, c.Result.BeforeBackward2},
-		{c.ID, "forward peak", r.Peak[Forward].Bytes, c.Result.Peaks["2.forward"].Bytes},
-		{c.ID, "backward peak", r.Peak[Backward].Bytes, c.Result.Peaks["2.backward"].Bytes},
-		{c.ID, "optimizer peak", r.Peak[Optimizer].Bytes, c.Result.Peaks["2.optimizer"].Bytes},
-	} {
-		if d.want != 0 && d.size() > w.size() {
-			w = d
-		}
-	}
-	return w
+// otherOps are peaks of the right height at another op than the measured one.
+//   - mse_loss is one op for the simulator and two allocations for the measurement, which peaks at the first.
+//   - Two ops of RoBERTa's head for spans reach the same height.
+var otherOps = map[string]string{
+	"mlp-residual-b8-s512-amp-bf16-sdpa-none-adamw 1.forward":   "aten.mse_loss",
+	"mlp-residual-b8-s512-amp-bf16-sdpa-none-adamw 2.forward":   "aten.mse_loss",
+	"roberta-span-thin-b512-s1-fp32-eager-none-adamw 1.forward": "aten.mul",
+	"roberta-span-thin-b512-s1-fp32-eager-none-adamw 2.forward": "aten.mul",
 }
 
-// TestAccuracy lists the worst ten of all measured training steps (`make accuracy`), and holds what the simulator
-// promises: every number within 0.5 % of the measured one, 99 of 100 cases within 0.05 %.
+// TestAccuracy is the ratchet: every number of every measured training step, given and own, is exact to the byte, and every
+// peak is reached at the measured op; exceptions are named above. `make accuracy` prints the sum.
 func TestAccuracy(t *testing.T) {
-	var files []string
-	for _, f := range []string{"../../testdata/ground-truth/cases.json", "../../testdata/ground-truth/extra-cases.json"} {
-		if _, err := os.Stat(f); err == nil {
-			files = append(files, f)
-		}
-	}
-	var all []deviation
-	var within, exact int
-	refused := map[string]int{}
-	for _, c := range loadCases(t, files...) {
-		if c.Error != "" {
-			continue
-		}
-		tl, err := simulate(&c)
+	var cases, numbers, exact, met int
+	for _, c := range groundtruth.Load(t) {
+		tl, err := simulate(c)
 		if err != nil {
-			refused[c.ModelType]++
+			t.Errorf("%s: %v", c.ID, err)
 			continue
 		}
-		d := worst(&c, tl)
-		all = append(all, d)
-		if d.got == d.want {
-			exact++
+		cases++
+		for _, n := range compare(c, tl) {
+			numbers++
+			off, wrong := exceptions[n.what]
+			op, other := otherOps[n.what]
+			if wrong || other {
+				met++
+			}
+			if n.got == n.want {
+				exact++
+			}
+			if n.got-n.want != off {
+				t.Errorf("%s: %d, measured %d at %s: %+d bytes off, not %+d", n.what, n.got, n.want, n.measuredOp, n.got-n.want, off)
+			} else if n.op != op && (other || !strings.HasPrefix(n.measuredOp, n.op)) {
+				t.Errorf("%s: reached at %s, measured at %s", n.what, n.op, n.measuredOp)
+			}
 		}
-		if d.size() <= 0.05 {
-			within++
+	}
+	if met != len(exceptions)+len(otherOps) {
+		t.Errorf("%d exceptions were met, %d are named", met, len(exceptions)+len(otherOps))
+	}
+	t.Logf("%d cases, %d numbers: %d exact to the byte", cases, numbers, exact)
+}
+
+// number is one that was both measured and simulated.
+type number struct {
+	what           string // case and number: "… 2.backward"
+	got, want      int64
+	op, measuredOp string // of a peak
+}
+
+// compare lists what a case and its simulation both know: static bytes, the host's peak, and of both steps what backward starts
+// with and the peak of each phase. A case without an optimizer has no third phase. The first step of one that keeps its
+// gradients is simulated with two micro batches, so only its second step counts.
+func compare(c *groundtruth.Case, tl *Timeline) []number {
+	first := tl.FirstStep()
+	ns := []number{
+		{what: c.ID + " static", got: int64(tl.Parameters + tl.Inputs), want: c.Result.StaticBytes},
+		{what: c.ID + " host", got: max(first.HostPeak, tl.Second.HostPeak), want: c.Result.HostBytes},
+	}
+	for i, s := range []*StepResult{&first, &tl.Second} {
+		if i == 0 && c.ZeroGrad == "zeros" {
+			continue
 		}
-		if d.size() > 0.5 {
-			t.Errorf("%s: %s is %+.3f %% off", d.id, d.what, d.share())
+		before := []int64{c.Result.BeforeBackward1, c.Result.BeforeBackward2}[i]
+		ns = append(ns, number{what: fmt.Sprintf("%s %d.before backward", c.ID, i+1), got: s.BeforeBackward, want: before})
+		for ph := range Phases {
+			what := fmt.Sprintf("%d.%s", i+1, ph)
+			if pk, ok := c.Result.Peaks[what]; ok {
+				ns = append(ns, number{c.ID + " " + what, s.Peak[ph].Bytes, pk.Bytes, s.Peak[ph].Aten, pk.Op})
+			}
 		}
 	}
-	for _, kind := range slices.Sorted(maps.Keys(refused)) {
-		t.Logf("%d cases of %s are not simulated", refused[kind], kind)
+	return ns
+}
+
+func simulate(c *groundtruth.Case) (*Timeline, error) {
+	sch, err := schedule(c)
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(all, func(a, b deviation) int { return cmp.Or(-cmp.Compare(a.size(), b.size()), strings.Compare(a.id, b.id)) })
-	t.Logf("%d cases: %d exact to the byte, %d within 0.05 %%; the worst ten:", len(all), exact, within)
-	for _, d := range all[:min(10, len(all))] {
-		t.Logf("%+8.4f %%  %-16s %14d, measured %14d  %s", d.share(), d.what, d.got, d.want, d.id)
+	return Simulate(sch, nil)
+}
+
+func schedule(c *groundtruth.Case) (*Schedule, error) {
+	s, err := c.Spec()
+	if err != nil {
+		return nil, err
 	}
-	if within*100 < len(all)*99 {
-		t.Errorf("only %d of %d cases are within 0.05 %%", within, len(all))
+	g, err := s.Build()
+	if err != nil {
+		return nil, err
 	}
+	pl, err := plan.Named(c.Strategy, g.Layers)
+	if err != nil {
+		return nil, err
+	}
+	return Lower(Compile(g), pl)
+}
+
+// TestTrace prints the events of the case that CKPTPLAN_TRACE names, for comparison with `tools/measure.py trace`.
+func TestTrace(t *testing.T) {
+	id := os.Getenv("CKPTPLAN_TRACE")
+	if id == "" {
+		t.Skip("CKPTPLAN_TRACE names no case")
+	}
+	sch, err := schedule(groundtruth.ByID(t)[id])
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMachine(sch)
+	var res [2]StepResult
+	m.res = &res[0]
+	m.step()
+	m.res = &res[1]
+	m.trace = func(aten string) { fmt.Printf("2.%s\t%d\t%s\n", m.phase, m.live, aten) }
+	m.step()
 }

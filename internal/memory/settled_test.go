@@ -3,25 +3,13 @@ package memory
 import (
 	"testing"
 
-	"ckptplan/internal/plan"
+	"ckptplan/internal/groundtruth"
 )
 
 // TestSecondStep: a step walked from the state that the first step leaves is the second of two steps walked in a row.
 func TestSecondStep(t *testing.T) {
-	for _, c := range loadCases(t, "../../testdata/ground-truth/cases.json") {
-		s, err := c.spec()
-		if err != nil {
-			t.Fatal(err)
-		}
-		g, err := s.Build()
-		if err != nil {
-			t.Fatal(err)
-		}
-		pl, err := plan.Named(c.Strategy, g.Layers)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sch, err := Lower(Compile(g), pl)
+	for _, c := range groundtruth.Load(t, groundtruth.Given) {
+		sch, err := schedule(c)
 		if err != nil {
 			t.Fatal(err)
 		}
