@@ -63,7 +63,6 @@ func (c *measured) spec() (*model.Spec, error) {
 	}
 	s.Precision = model.Precision(c.Precision)
 	s.Attention = c.Attention
-	s.Checkpoint = c.Strategy
 	s.Train.Optimizer = strings.ReplaceAll(c.Optimizer, "_", "-")
 	if c.Optimizer == "" {
 		s.Train.Optimizer = "adamw"
@@ -181,15 +180,11 @@ func simulate(c *measured) (*Timeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := s.Build()
+	pl, err := plan.Named(c.Strategy, plan.LayersOf(s))
 	if err != nil {
 		return nil, err
 	}
-	pl, err := plan.Named(c.Strategy, g.Layers)
-	if err != nil {
-		return nil, err
-	}
-	return Judge(Compile(g), pl, nil)
+	return NewPrograms(s, false).Judge(pl, nil)
 }
 
 // TestTrace prints the events of one case for comparison with `tools/measure.py trace`.
@@ -206,11 +201,11 @@ func TestTrace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := s.Build()
+		pl, err := plan.Named(c.Strategy, plan.LayersOf(s))
 		if err != nil {
 			t.Fatal(err)
 		}
-		pl, err := plan.Named(c.Strategy, g.Layers)
+		g, err := model.Build(s, model.Options{Checkpoint: pl.Kind()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package memory
 import (
 	"testing"
 
+	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 )
 
@@ -13,7 +14,7 @@ func TestSecondStep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := s.Build()
+		g, err := model.Build(s, model.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
