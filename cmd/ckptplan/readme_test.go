@@ -70,7 +70,7 @@ func alike(want, got string) bool {
 	return want != "" && strings.Fields(want)[0] == strings.Fields(got + " .")[0]
 }
 
-var update = flag.Bool("update", false, "write what the examples of README.md print into it")
+var update = flag.Bool("update", false, "write what is printed now into README.md and testdata/golden")
 
 // TestReadme runs the examples of README.md in their order in one folder and compares what they print.
 func TestReadme(t *testing.T) {

@@ -29,9 +29,7 @@ func certifiedNested(t *testing.T, preset string, change func(*model.Spec), shar
 	if change != nil {
 		change(s)
 	}
-	full := *s
-	full.Checkpoint = "full"
-	g, err := full.Build()
+	g, err := model.Build(s, model.Options{Checkpoint: "full"})
 	if err != nil {
 		t.Fatal(err)
 	}

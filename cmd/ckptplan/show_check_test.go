@@ -28,9 +28,7 @@ func certified(t *testing.T, preset string, change func(*model.Spec), share floa
 	if change != nil {
 		change(s)
 	}
-	full := *s
-	full.Checkpoint = "full"
-	g, err := full.Build()
+	g, err := model.Build(s, model.Options{Checkpoint: "full"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +241,7 @@ func caught(t *testing.T, s *model.Spec, f *plan.File, sheet *gpu.Sheet, claim s
 func truthful(t *testing.T, f *plan.File, c *plan.Certificate) {
 	t.Helper()
 	f.Predicted = nil
-	g, err := f.Spec.Build()
+	g, err := model.Build(f.Spec, model.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,20 +37,19 @@ func Check(ctx context.Context, spec *model.Spec, f *plan.File, sheet *gpu.Sheet
 	if err := f.Match(spec); err != nil {
 		return nil, err
 	}
-	s := *spec
-	s.Checkpoint = f.Plan.Kind()
-	g, err := s.Build()
+	programs := memory.NewPrograms(spec, false)
+	p, err := programs.Kind(f.Plan.Kind())
 	if err != nil {
 		return nil, err
 	}
-	c := &checker{Report: &Report{}, c: f.Certificate, f: f, p: memory.Compile(g)}
+	c := &checker{Report: &Report{}, c: f.Certificate, f: f, p: p}
 	c.card(sheet)
 	c.budget()
 	if err := c.replay(); err != nil {
 		return nil, err
 	}
 	if c.c.Closed.How == "nothing-added" {
-		return c.Report, c.untreated(&s)
+		return c.Report, c.untreated(programs)
 	}
 	if c.c.Class == "nested" && c.c.Chain != nil {
 		if err := c.chained(ctx); err != nil {
@@ -158,7 +157,7 @@ func (c *checker) replay() error {
 
 // untreated checks the proof of a plan that treats no layer: it adds no time to its graph, and the other plans' graph
 // takes no less with nothing added.
-func (c *checker) untreated(s *model.Spec) error {
+func (c *checker) untreated(programs *memory.Programs) error {
 	if len(c.f.Nodes) > 0 {
 		c.fails("closed", "nothing-added, but the plan treats layers")
 		return nil
@@ -168,16 +167,11 @@ func (c *checker) untreated(s *model.Spec) error {
 		return nil
 	}
 	equal(c.Report, "time.extra_ns", c.c.Time.Extra, 0, "the plan treats no layer")
-	if !s.DependsOnCheckpoint() {
-		return nil
-	}
-	other := *s
-	other.Checkpoint = "full"
-	g, err := other.Build()
-	if err != nil {
+	other, err := programs.Kind("full")
+	if err != nil || other == c.p {
 		return err
 	}
-	tl, err := memory.Judge(memory.Compile(g), &plan.Plan{}, c.sheet)
+	tl, err := memory.Judge(other, &plan.Plan{}, c.sheet)
 	switch {
 	case err != nil:
 		return err

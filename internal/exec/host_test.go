@@ -30,7 +30,7 @@ func hostProgram(t testing.TB, doc string) *memory.Program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := s.Build()
+	g, err := model.Build(s, model.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestTorchCPUOps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := s.BuildCPU()
+			g, err := model.Build(s, model.Options{CPU: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,7 +18,7 @@ func small(t *testing.T, doc string) *model.Graph {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := s.BuildCPU()
+	g, err := model.Build(s, model.Options{CPU: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"math"
 	"os"
 	"strings"
@@ -13,9 +14,14 @@ import (
 	"ckptplan/internal/unit"
 )
 
+// build makes the graph that the spec's own strategy runs on.
 func build(t *testing.T, s *model.Spec) *model.Graph {
 	t.Helper()
-	g, err := s.Build()
+	p, err := plan.Named(cmp.Or(s.Checkpoint, "none"), plan.LayersOf(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := model.Build(s, model.Options{Checkpoint: p.Kind()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,15 +113,15 @@ func schedule(c *groundtruth.Case) (*Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := s.Build()
+	pl, err := plan.Named(c.Strategy, plan.LayersOf(s))
 	if err != nil {
 		return nil, err
 	}
-	pl, err := plan.Named(c.Strategy, g.Layers)
+	p, err := NewPrograms(s, false).Kind(pl.Kind())
 	if err != nil {
 		return nil, err
 	}
-	return Lower(Compile(g), pl)
+	return Lower(p, pl)
 }
 
 // TestTrace prints the events of the case that CKPTPLAN_TRACE names, for comparison with `tools/measure.py trace`.

@@ -23,7 +23,7 @@ func BenchmarkEstimate405B(b *testing.B) {
 	b.ReportAllocs()
 	events := 0
 	for b.Loop() {
-		g, err := s.Build()
+		g, err := model.Build(s, model.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func BenchmarkSimulate405B(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	g, err := s.Build()
+	g, err := model.Build(s, model.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func compileYAML(t testing.TB, doc string) *Program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := s.Build()
+	g, err := model.Build(s, model.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -236,7 +236,7 @@ func watched(p *Program) *Program {
 // step only weights, inputs and the optimizer's state are alive.
 func TestEveryStepReturnsToItsState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g, err := genSpec(t).Build()
+		g, err := model.Build(genSpec(t), model.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,14 +304,14 @@ func timelineOf(t *rapid.T, p *Program, pl *plan.Plan) *Timeline {
 func TestPeaksGrowWithTheBatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		small := genSpec(t)
-		g, err := small.Build()
+		g, err := model.Build(small, model.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		pl := genPlan(t, g)
 		large := *small
 		large.B += rapid.IntRange(1, 3).Draw(t, "more")
-		h, err := large.Build()
+		h, err := model.Build(&large, model.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,7 +330,7 @@ func TestPeaksGrowWithTheBatch(t *testing.T) {
 // Equivalent ways of saying the same give the same bytes, and a timeline's explanation adds up to its peak.
 func TestTimelinesAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g, err := genSpec(t).Build()
+		g, err := model.Build(genSpec(t), model.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -380,7 +380,7 @@ func TestTimelinesAgree(t *testing.T) {
 // autograd does not need (masks, tables, position ids).
 func TestFullKeepsLessThanNone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g, err := genSpec(t).Build()
+		g, err := model.Build(genSpec(t), model.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ func TestOffloadWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := s.Build()
+	g, err := model.Build(s, model.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

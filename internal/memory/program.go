@@ -20,6 +20,7 @@ type Program struct {
 
 	priced *costs           // on the card asked for last
 	labels map[int][]string // of the ops of a layer
+	kin    *Programs        // of the same model
 }
 
 // layerLabels names the ops of a layer's span.

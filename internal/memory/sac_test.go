@@ -47,7 +47,7 @@ func TestSelectiveCheckpoint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := s.Build()
+			g, err := model.Build(s, model.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

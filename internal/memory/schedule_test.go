@@ -51,7 +51,7 @@ func TestArgumentsOfInnerCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.B, s.S, s.Precision = 1, 33, "fp32"
-	g, err := s.Build()
+	g, err := model.Build(s, model.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func programOf(t testing.TB, preset string, o model.Overrides) *Program {
 	if err := s.Override(o); err != nil {
 		t.Fatal(err)
 	}
-	g, err := s.Build()
+	g, err := model.Build(s, model.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func TestBlockOpsRefusals(t *testing.T) {
 		"linear 4H, attention, linear H": `op "attention": its input is 32 wide, not H 8`,
 	} {
 		s := &Spec{Arch: "custom", L: 1, B: 1, S: 1, H: 8, Heads: 1, Norm: "layernorm", Ops: strings.Split(ops, ", ")}
-		if _, err := s.Build(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Build(s, Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", ops, err, want)
 		}
 	}
@@ -32,7 +32,7 @@ func TestCustomTransformerBlockParameters(t *testing.T) {
 		Bias: Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true},
 		Ops:  strings.Split("layernorm, attention, residual, layernorm, linear 4H, gelu, linear H, residual", ", "),
 	}
-	g, err := s.Build()
+	g, err := Build(s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func (b *Builder) decoder(d decoder) {
 // inputRequiresGrad is peft's enable_input_require_grads: with frozen weights and any checkpointing, the embedding's
 // output is made a leaf that requires grad.
 func (b *Builder) inputRequiresGrad(x TensorID) TensorID {
-	if b.spec.Train.LoRA != nil && b.spec.inputGrad() {
+	if b.spec.Train.LoRA != nil && b.inputGrad() {
 		b.t(x).Grad = true
 		b.held(x, DropAfterBackward)
 	}

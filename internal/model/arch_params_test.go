@@ -9,7 +9,7 @@ func TestBuiltParameters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := s.Build()
+		g, err := Build(s, Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -31,7 +31,7 @@ func TestBlocksAndSpans(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := s.Build()
+		g, err := Build(s, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -182,7 +182,7 @@ func (b *Builder) t5Attention(p string, norm OpID, x, memory, mask TensorID, bia
 // its layers itself.
 func (b *Builder) zeroBias(dt DType, shape Dims) TensorID {
 	z := b.plain("aten.zeros", dt, shape)
-	if b.spec.wholeLayers() {
+	if b.wholeLayers() {
 		b.t(z).Grad = true
 		b.held(z, DropAfterBackward)
 	}

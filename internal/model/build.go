@@ -38,15 +38,18 @@ func init() {
 	}
 }
 
-// Build makes the graph of one forward pass with loss, of the ops that a CUDA device dispatches. The error names an
-// arch that is not modelled.
-func (s *Spec) Build() (*Graph, error) { return s.build(false) }
+// Options are what the graph of a spec depends on beside the spec.
+type Options struct {
+	// CPU asks for the ops that PyTorch dispatches on the CPU, which has its own for dropout and attention, and for the
+	// random state that lies beside the step's tensors there; otherwise the ops are a CUDA device's.
+	CPU bool
+	// Checkpoint is what the plan checkpoints: "none" or empty, "selective" (parts of layers) or "full" (whole layers).
+	// See plan.Plan.Kind and Spec.CheckpointKinds.
+	Checkpoint string
+}
 
-// BuildCPU is Build with the ops that the CPU dispatches for dropout and attention, and the random state that lies beside
-// the step's tensors there.
-func (s *Spec) BuildCPU() (*Graph, error) { return s.build(true) }
-
-func (s *Spec) build(cpu bool) (*Graph, error) {
+// Build makes the graph of one forward pass with loss. The error names an arch that is not modelled.
+func Build(s *Spec, o Options) (*Graph, error) {
 	build, ok := builders[s.Arch]
 	if !ok {
 		return nil, fmt.Errorf("arch %q is not modelled", s.Arch)
@@ -59,9 +62,8 @@ func (s *Spec) build(cpu bool) (*Graph, error) {
 			return nil, err
 		}
 	}
-	b := newBuilder(s)
-	b.cpu = cpu
-	if cpu {
+	b := newBuilder(s, o)
+	if o.CPU {
 		b.g.RandomState = cpuRandomState
 	}
 	build(b)

@@ -90,7 +90,7 @@ func (b *Builder) softmaxIn(x TensorID, dt DType) TensorID {
 
 // softmaxAuto is softmax(x) without a dtype; CUDA's autocast gives the result in fp32.
 func (b *Builder) softmaxAuto(x TensorID) TensorID {
-	if b.amp && !b.cpu {
+	if b.amp && !b.CPU {
 		return b.softmaxIn(x, F32)
 	}
 	return b.softmax(x, b.t(x).DType)
@@ -120,9 +120,9 @@ func (b *Builder) dotProduct(q, k, v TensorID, a attention) TensorID {
 	d := b.t(q).Shape.At(-1)
 	var o TensorID
 	switch {
-	case b.cpu && a.dropout == 0 && b.spec.Attention != "math":
+	case b.CPU && a.dropout == 0 && b.spec.Attention != "math":
 		o = b.cpuAttention(q, k, v, mask, a)
-	case b.cpu:
+	case b.CPU:
 		o = b.mathAttention(q, k, v, mask, a)
 	case b.spec.Attention == "flash2" && b.t(q).DType.Low():
 		o = b.flash(q, k, v, a) // the flash-attn package: causality, windows and grouped heads are the kernel's, no mask

@@ -10,14 +10,14 @@ func TestCPUAutocast(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		name  string
-		build func() (*Graph, error)
-		want  map[string]DType
+		name string
+		cpu  bool
+		want map[string]DType
 	}{
-		{"CUDA", s.Build, map[string]DType{"aten.pow": F32, "aten._log_softmax": F32, "aten.nll_loss_forward": F32, "aten.bmm": BF16}},
-		{"CPU", s.BuildCPU, map[string]DType{"aten.pow": BF16, "aten._log_softmax": F32, "aten.nll_loss_forward": F32, "aten.bmm": BF16}},
+		{"CUDA", false, map[string]DType{"aten.pow": F32, "aten._log_softmax": F32, "aten.nll_loss_forward": F32, "aten.bmm": BF16}},
+		{"CPU", true, map[string]DType{"aten.pow": BF16, "aten._log_softmax": F32, "aten.nll_loss_forward": F32, "aten.bmm": BF16}},
 	} {
-		g, err := c.build()
+		g, err := Build(s, Options{CPU: c.cpu})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ func TestEveryTargetHasAdapters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := s.Build()
+		g, err := Build(s, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

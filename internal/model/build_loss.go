@@ -70,7 +70,7 @@ func (b *Builder) chunkedLoss(x, w, bias, labels TensorID) TensorID {
 // crossEntropy is F.cross_entropy on [N, V] logits and [N] classes: log_softmax in the logits' dtype, then nll_loss.
 // CUDA's autocast runs nll_loss in fp32, the CPU's both.
 func (b *Builder) crossEntropy(x, target TensorID) TensorID {
-	if b.cpu {
+	if b.CPU {
 		x = b.fullLoss(x)
 	}
 	v := *b.t(x)

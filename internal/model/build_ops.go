@@ -24,7 +24,7 @@ func (b *Builder) pow(x TensorID) TensorID { return b.unary(OpPowScalar, b.full(
 // that norms, powers and softmax stay in 16 bits there.
 // Source: aten/src/ATen/autocast_mode.h, AT_FORALL_FP32, and autocast_mode.cpp, TORCH_LIBRARY_IMPL(aten, AutocastCPU, m).
 func (b *Builder) full(x TensorID) TensorID {
-	if b.cpu {
+	if b.CPU {
 		return x
 	}
 	return b.fullLoss(x)
@@ -192,7 +192,7 @@ func (b *Builder) dropout(x TensorID, p float64) TensorID {
 	if p == 0 {
 		return x
 	}
-	if b.cpu {
+	if b.CPU {
 		return b.cpuDropout(x)
 	}
 	v := *b.t(x)

@@ -7,12 +7,12 @@ import "ckptplan/internal/hugepage"
 // Lifetimes of Python locals follow one rule: a tensor is let go after the last op that reads it, unless Live says
 // that a local still holds it (a caller's variable, an argument of a running call).
 type Builder struct {
-	g     *Graph
-	spec  *Spec
+	g    *Graph
+	spec *Spec
+	Options
 	block int32
 	dtype DType // of weights and, without autocast, of activations
 	low   DType // what autocast casts to
-	cpu   bool  // the ops that the CPU dispatches, where CUDA has others
 	amp   bool  // inside an autocast region
 	casts map[TensorID]TensorID
 	// weights are the attention weights that eager attention returned in the current layer, or None.
@@ -22,16 +22,16 @@ type Builder struct {
 	layouts Layouts
 }
 
-func newBuilder(s *Spec) *Builder {
+func newBuilder(s *Spec, o Options) *Builder {
 	low, amp := s.Precision.Autocast()
 	n := s.L*100 + 200
 	b := &Builder{
 		g: &Graph{
-			Spec: s, Chain: true, Loss: None,
+			Spec: s, Options: o, Chain: true, Loss: None,
 			Tensors: hugepage.Make[Tensor](n * 3 / 2), Storages: hugepage.Make[Storage](n),
 			Ops: hugepage.Make[Op](n), args: hugepage.Make[TensorID](4 * n),
 		},
-		spec: s, dtype: s.Precision.Weights(), low: low, amp: amp, casts: map[TensorID]TensorID{}, weights: None,
+		spec: s, Options: o, dtype: s.Precision.Weights(), low: low, amp: amp, casts: map[TensorID]TensorID{}, weights: None,
 	}
 	b.lin = b.linear
 	return b

@@ -1,11 +1,9 @@
 package model
 
-import "strings"
-
 // What is checkpointed changes the graph itself in two ways: adapters need an input that requires grad, and T5 tells a
 // tensor of zeros to take one where the class checkpoints its layers itself.
 
-// DependsOnCheckpoint is true if another Checkpoint makes another graph.
+// DependsOnCheckpoint is true if another Options.Checkpoint makes another graph.
 func (s *Spec) DependsOnCheckpoint() bool { return len(s.CheckpointKinds()) > 1 }
 
 // CheckpointKinds are the kinds of plan (none, selective, full; see plan.Plan.Kind) whose graphs differ. A kind that is not
@@ -21,9 +19,7 @@ func (s *Spec) CheckpointKinds() []string {
 }
 
 // inputGrad: users of LoRA turn input gradients on together with any checkpointing.
-func (s *Spec) inputGrad() bool { return s.Checkpoint != "" && s.Checkpoint != "none" }
+func (o Options) inputGrad() bool { return o.Checkpoint != "" && o.Checkpoint != "none" }
 
 // wholeLayers: some region is a layer or more of them, which is what gradient_checkpointing_enable does.
-func (s *Spec) wholeLayers() bool {
-	return s.inputGrad() && s.Checkpoint != "offload" && !strings.HasPrefix(s.Checkpoint, "selective")
-}
+func (o Options) wholeLayers() bool { return o.Checkpoint == "full" }

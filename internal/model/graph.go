@@ -106,6 +106,7 @@ type Span struct {
 // Graph is one forward pass with loss: blocks of ops over tensors over storages.
 type Graph struct {
 	Spec     *Spec
+	Options  Options
 	Tensors  []Tensor
 	Storages []Storage
 	Ops      []Op

@@ -18,7 +18,7 @@ func TestOrdinal(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.S, s.Attention = 8, c.attention
-		g, err := s.Build()
+		g, err := Build(s, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func built(t *testing.T, doc string) *Graph {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := s.Build()
+	g, err := Build(s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

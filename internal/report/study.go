@@ -89,13 +89,7 @@ func (s *Study) program(strategy string) (*memory.Program, error) {
 	if p := s.programs[strategy]; p != nil {
 		return p, nil
 	}
-	spec := *s.Spec
-	spec.Checkpoint = strategy
-	build := spec.Build
-	if s.cpu {
-		build = spec.BuildCPU
-	}
-	g, err := build()
+	g, err := model.Build(s.Spec, model.Options{CPU: s.cpu, Checkpoint: strategy})
 	if err != nil {
 		return nil, err
 	}

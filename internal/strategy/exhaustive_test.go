@@ -42,7 +42,7 @@ func TestOptimalEqualsExhaustive(t *testing.T) {
 		// Nothing treated is another graph, which may have the lowest peak of all.
 		{"qwen3-0.6b", func(s *model.Spec) {
 			s.L, s.B, s.S, s.Vocab, s.H, s.Heads, s.KVHeads, s.HeadDim, s.FFN = 1, 32, 128, 100, 128, 2, 2, 64, 100
-			s.Attention, s.Checkpoint, s.Train.KeepLogits = "eager", "full", false
+			s.Attention, s.Train.KeepLogits = "eager", false
 			s.Train.LoRA, s.Train.Finetune = &model.LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}}, "lora"
 		}},
 	} {

@@ -8,25 +8,17 @@ import (
 	"ckptplan/internal/plan"
 )
 
-// graphs are the programs that the plans of a model run on, by kind of plan (model.Spec.CheckpointKinds). Checkpointing can
-// change the graph: users of adapters make the embedding's output require a gradient together with it, and T5's layers
-// under one checkpoint each do so with a bias. The plan that treats none runs on the graph of a model without
-// checkpointing. There it takes the least time of all plans: it has the same ops or fewer, and adds none.
+// graphs are the programs that the plans of a model run on (memory.Programs), by kind of plan. The plan that treats no layer
+// runs on the graph of a model without checkpointing, where it takes the least time of all plans: that graph has the same
+// ops or fewer, and the plan adds none.
 type graphs map[string]*memory.Program
 
 // graphsOf are the graphs of the model of a program, which is one of them.
 func graphsOf(p *memory.Program) (graphs, error) {
 	out := graphs{}
-	kinds := p.Graph.Spec.CheckpointKinds()
-	for _, kind := range kinds {
-		s := *p.Graph.Spec
-		if len(kinds) == 1 || s.Checkpoint == kind {
-			out[kind] = p
-			continue
-		}
-		s.Checkpoint = kind
+	for _, kind := range p.Graph.Spec.CheckpointKinds() {
 		var err error
-		if out[kind], err = programOf(&s); err != nil {
+		if out[kind], err = p.Kin().Kind(kind); err != nil {
 			return nil, err
 		}
 	}

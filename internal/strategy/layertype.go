@@ -27,7 +27,7 @@ func short(p *memory.Program) (*memory.Program, []int, error) {
 	if len(s.LayerTypes) > s.L {
 		s.LayerTypes = s.LayerTypes[:s.L]
 	}
-	q, err := s.Build()
+	q, err := model.Build(&s, g.Options)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -248,11 +248,7 @@ func alternatives(res *Result, no *NoPlanError) []Alternative {
 }
 
 func programOf(s *model.Spec) (*memory.Program, error) {
-	g, err := s.Build()
-	if err != nil {
-		return nil, err
-	}
-	return memory.Compile(g), nil
+	return memory.NewPrograms(s, false).Kind("full")
 }
 
 // MaxBatch is the largest micro-batch for which some plan of the class fits; a *NoPlanError says that not even one

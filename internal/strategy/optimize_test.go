@@ -23,7 +23,7 @@ func program(t testing.TB, preset string, change func(*model.Spec)) *memory.Prog
 	if change != nil {
 		change(s)
 	}
-	g, err := s.Build()
+	g, err := model.Build(s, model.Options{Checkpoint: "full"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,20 +39,20 @@ func TestBelievedIsSimulated(t *testing.T) {
 		change       func(*model.Spec)
 	}{
 		{"host, eager", "starcoder2-3b", func(s *model.Spec) { s.L, s.S, s.Attention = 3, 512, "eager" }},
-		{"host, lora", "gemma-2-2b", func(s *model.Spec) { s.L, s.S, s.Train.LoRA, s.Checkpoint = 3, 333, lora, "full" }},
+		{"host, lora", "gemma-2-2b", func(s *model.Spec) { s.L, s.S, s.Train.LoRA = 3, 333, lora }},
 		{"gpt2 eager", "gpt2", func(s *model.Spec) { s.Attention = "eager"; s.S = 512 }},
 		{"gpt2 amp", "gpt2", func(s *model.Spec) { s.Precision = model.AmpBF; s.B = 4 }},
 		{"gpt-1.3b", "gpt-1.3b", nil},
 		{"llama-3.2-1b", "llama-3.2-1b", nil},
 		{"llama-3.2-1b amp", "llama-3.2-1b", func(s *model.Spec) { s.Precision = model.AmpBF }},
 		{"llama-3.2-1b fp32 eager", "llama-3.2-1b", func(s *model.Spec) { s.Precision = model.FP32; s.Attention = "eager" }},
-		{"llama-3-8b lora", "llama-3-8b", func(s *model.Spec) { s.Train.LoRA = lora; s.Checkpoint = "full" }},
+		{"llama-3-8b lora", "llama-3-8b", func(s *model.Spec) { s.Train.LoRA = lora }},
 		{"gemma-2 windows", "gemma-2-2b", func(s *model.Spec) { s.S = 8192; s.Attention = "eager" }},
 		{"llama-3-70b", "llama-3-70b", nil},
 		{"t5", "t5-base", func(s *model.Spec) { s.S = 384 }},
 		{"t5 amp, other lengths", "t5-base", func(s *model.Spec) { s.Precision, s.S, s.DecoderS, s.DecoderL = model.AmpBF, 192, 320, 5 }},
 		{"t5 long targets lora", "t5-base", func(s *model.Spec) {
-			s.S, s.DecoderS, s.Checkpoint = 136, 504, "full"
+			s.S, s.DecoderS = 136, 504
 			s.Train.LoRA = &model.LoRA{Rank: 8, Alpha: 16, DType: "fp32", Targets: []string{"q", "v"}}
 		}},
 		{"qwen3 fused norm", "qwen3-0.6b", func(s *model.Spec) { s.Norm = "rmsnorm-fused" }},
@@ -141,7 +141,7 @@ func TestOptimizeBeatsNamed(t *testing.T) {
 		preset string
 		change func(*model.Spec)
 	}{
-		{"llama-3-8b", func(s *model.Spec) { s.Train.LoRA = lora; s.Checkpoint = "full"; s.B, s.S = 2, 2048 }},
+		{"llama-3-8b", func(s *model.Spec) { s.Train.LoRA = lora; s.B, s.S = 2, 2048 }},
 		{"gpt-1.3b", nil},
 		{"llama-3.2-1b", func(s *model.Spec) { s.B, s.S = 8, 2048 }},
 	} {

@@ -28,8 +28,7 @@ func TestRowsOfTwoStacks(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, kind := range []string{"selective", "full"} {
-			spec.Checkpoint = kind
-			p, err := programOf(spec)
+			p, err := memory.NewPrograms(spec, false).Kind(kind)
 			if err != nil {
 				t.Fatal(err)
 			}
