@@ -186,7 +186,7 @@ func (m *machine) run(r int32, first, end model.OpID, lv int32, stop model.OpID,
 			}
 			m.mark(stores[e.alloc].Name)
 		}
-		if m.cost != nil {
+		if m.cost != nil && !(lv > 0 && r >= 0 && m.s.Regions[r].Cached[i]) { // a cached op does not run again
 			m.spend(i)
 		}
 		if own == r || own >= 0 && m.s.Regions[own].HostSaved {
