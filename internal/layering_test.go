@@ -19,25 +19,26 @@ const module = "ckptplan"
 // layers says which packages of the module a package may import, lowest first: everything known about a model stands
 // below everything that judges it, which stands below everything that chooses and shows.
 var layers = map[string][]string{
-	"configs":              {},
-	"internal/unit":        {},
-	"internal/nearest":     {},
-	"internal/hugepage":    {},
-	"internal/model":       {"configs", "internal/unit", "internal/nearest", "internal/hugepage"},
-	"internal/plan":        {"internal/unit", "internal/model"},
-	"internal/gpu":         {"configs", "internal/unit", "internal/nearest", "internal/model"},
-	"internal/groundtruth": {"internal/model"},
-	"internal/memory":      {"internal/unit", "internal/hugepage", "internal/model", "internal/plan", "internal/gpu"},
-	"internal/strategy":    {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory"},
-	"internal/certificate": {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory"},
-	"internal/exec":        {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory"},
-	"internal/export":      {"internal/unit", "internal/model", "internal/plan", "internal/memory", "internal/strategy"},
+	"configs":                 {},
+	"internal/unit":           {},
+	"internal/nearest":        {},
+	"internal/hugepage":       {},
+	"internal/model":          {"configs", "internal/unit", "internal/nearest", "internal/hugepage"},
+	"internal/plan":           {"internal/unit", "internal/model"},
+	"internal/gpu":            {"configs", "internal/unit", "internal/nearest", "internal/model"},
+	"internal/groundtruth":    {"internal/model"},
+	"internal/memory":         {"internal/unit", "internal/hugepage", "internal/model", "internal/plan", "internal/gpu"},
+	"internal/strategy/solve": {},
+	"internal/strategy":       {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy/solve"},
+	"internal/certificate":    {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory"},
+	"internal/exec":           {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory"},
+	"internal/export":         {"internal/unit", "internal/model", "internal/plan", "internal/memory", "internal/strategy"},
 	"internal/report": {
-		"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/certificate",
-		"internal/exec", "internal/export",
+		"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/strategy/solve",
+		"internal/certificate", "internal/exec", "internal/export",
 	},
 	"cmd/ckptplan": {
-		"configs", "internal/unit", "internal/nearest", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy",
+		"configs", "internal/unit", "internal/nearest", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/strategy/solve",
 		"internal/certificate", "internal/exec", "internal/export", "internal/report",
 	},
 }
@@ -178,7 +179,7 @@ func TestLayersHaveNoCycle(t *testing.T) {
 
 // Nothing below cmd prints to the process's streams, reads the environment or exits: packages return values.
 func TestOnlyCommandsTouchTheProcess(t *testing.T) {
-	for _, name := range []string{"unit", "nearest", "model", "plan", "memory", "strategy", "certificate", "export", "report"} {
+	for _, name := range []string{"unit", "nearest", "model", "plan", "memory", "strategy", "strategy/solve", "certificate", "export", "report"} {
 		files, err := filepath.Glob(filepath.Join(name, "*.go"))
 		if err != nil {
 			t.Fatal(err)

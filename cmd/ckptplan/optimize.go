@@ -14,6 +14,7 @@ import (
 	"ckptplan/internal/plan"
 	"ckptplan/internal/report"
 	"ckptplan/internal/strategy"
+	"ckptplan/internal/strategy/solve"
 	"ckptplan/internal/unit"
 )
 
@@ -188,7 +189,7 @@ func (o *optimizeOptions) runFrontier(cmd *cobra.Command, g *globals, spec *mode
 	f, err := study.Frontier(cmd.Context(), req)
 	watch.stop()
 	switch {
-	case errors.Is(err, strategy.ErrEffort):
+	case errors.Is(err, solve.ErrEffort):
 		return usagef("--quantum %s: %w: give a larger one", o.quantum.bytes, err)
 	case err != nil:
 		return err

@@ -31,7 +31,7 @@ func judgeNamed(t testing.TB, p *Program, strategy string) *Timeline {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tl, err := Judge(p, pl, nil)
+	tl, err := p.Kin().Judge(pl, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

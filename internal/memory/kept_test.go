@@ -29,7 +29,7 @@ func TestKeptOpsAreNotRunAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec.S, spec.B = 8192, 1
-	g, err := spec.Build()
+	g, err := model.Build(spec, model.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestKeepingMoreIsNeverLonger(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec.L = min(spec.L, 4)
-		g, err := spec.Build()
+		g, err := model.Build(spec, model.Options{})
 		if err != nil {
 			t.Skip(err)
 		}

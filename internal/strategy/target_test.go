@@ -85,5 +85,5 @@ func TestThroughput(t *testing.T) {
 	if _, err := at(n + 1); !errors.As(err, &no) {
 		t.Errorf("batch %d fits too: %v", n+1, err)
 	}
-	t.Logf("largest batch %d", n)
+	t.Logf("Largest batch %d", n)
 }

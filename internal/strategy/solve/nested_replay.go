@@ -1,4 +1,4 @@
-package strategy
+package solve
 
 // replay is the state of a chain while a nested plan runs: bytes alive, their peak, and the time so far.
 type replay struct {

@@ -1,4 +1,4 @@
-package strategy
+package solve
 
 import (
 	"cmp"
@@ -154,7 +154,7 @@ type NestedTradeOff struct {
 // NestedFrontier returns every non-dominated (peak, time) pair of the class up to the chain's budget (0: no limit).
 // With a quantum, sizes are rounded up: plans fit, and peaks are those of the rounded sizes.
 func NestedFrontier(ctx context.Context, c *Chain) (*NestedTradeOff, error) {
-	if err := c.validate(); err != nil {
+	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	needed, err := leastNested(ctx, c)
@@ -185,7 +185,7 @@ func NestedFrontier(ctx context.Context, c *Chain) (*NestedTradeOff, error) {
 
 // MinNestedMemory returns the smallest budget that a plan of the class fits.
 func MinNestedMemory(ctx context.Context, c *Chain) (int64, error) {
-	if err := c.validate(); err != nil {
+	if err := c.Validate(); err != nil {
 		return 0, err
 	}
 	return leastNested(ctx, c)
@@ -203,9 +203,9 @@ func leastNested(ctx context.Context, c *Chain) (int64, error) {
 // errNoOption is a stage without options.
 var errNoOption = errors.New("stage has no option")
 
-func (c *Chain) validate() error {
+func (c *Chain) Validate() error {
 	var bytes, time total
-	bad := c.Base < 0 || c.Input < 0 || c.Floor < 0 || c.LossGrad < 0 || c.MaxForwards < 0 || c.Quantum < 0 || c.Quantum > largest/int64(8*len(c.Stages)+8)
+	bad := c.Base < 0 || c.Input < 0 || c.Floor < 0 || c.LossGrad < 0 || c.MaxForwards < 0 || c.Quantum < 0 || c.Quantum > Largest/int64(8*len(c.Stages)+8)
 	for _, x := range []int64{c.Base, c.Input, c.Floor, c.LossGrad} {
 		bytes.add(x)
 	}
@@ -224,7 +224,7 @@ func (c *Chain) validate() error {
 			bytes.add(x)
 		}
 		// A stage's forward runs at most once per enclosing sweep, of which there are at most n + 1.
-		if slow > largest/int64(len(c.Stages)+2) {
+		if slow > Largest/int64(len(c.Stages)+2) {
 			time.over = true
 		} else {
 			time.add(slow * int64(len(c.Stages)+2))
@@ -239,8 +239,8 @@ func (c *Chain) validate() error {
 	switch {
 	case bad:
 		return fmt.Errorf("%w: sizes, times and limits must not be negative", ErrInvalidProblem)
-	case bytes.over || time.over || c.Budget > largest:
-		return fmt.Errorf("%w: sizes or times add up to more than %d", ErrInvalidProblem, int64(largest))
+	case bytes.over || time.over || c.Budget > Largest:
+		return fmt.Errorf("%w: sizes or times add up to more than %d", ErrInvalidProblem, int64(Largest))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package strategy
+package solve
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ type solverCase struct {
 // casesOf runs a subtest for every case of a kind, with inputs and expected values decoded into in and want.
 func casesOf[I, E any](t *testing.T, kind string, check func(t *testing.T, in I, want E)) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "solver-cases.json"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "solver-cases.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package strategy
+package solve
 
 import (
 	"cmp"
@@ -42,10 +42,10 @@ func (f *Frontier) Solution(point int) *Solution {
 // the recurrence, which bounds the number of labels by memory/quantum: a chain of hundreds of different blocks has
 // too many exact ones. If nothing fits, the error is an *InfeasibleError; if ctx ends, ctx's error.
 func SolveFrontier(ctx context.Context, p *Problem, quantum int64) (*Frontier, error) {
-	if err := p.validate(); err != nil {
+	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	if quantum < 0 || quantum > largest/int64(len(p.Blocks)+2) {
+	if quantum < 0 || quantum > Largest/int64(len(p.Blocks)+2) {
 		return nil, fmt.Errorf("%w: quantum %d is out of range", ErrInvalidProblem, quantum)
 	}
 	least, err := leastMemory(ctx, p)
@@ -59,7 +59,7 @@ func SolveFrontier(ctx context.Context, p *Problem, quantum int64) (*Frontier, e
 	exact := newChain(p)
 	merged := exact.merge()
 	if p.Budget == 0 {
-		exact.room = largest
+		exact.room = Largest
 	}
 	c := exact
 	if quantum > 1 {

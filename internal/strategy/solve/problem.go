@@ -1,4 +1,4 @@
-package strategy
+package solve
 
 import (
 	"errors"
@@ -128,11 +128,11 @@ func (e *InfeasibleError) Error() string {
 // ErrInvalidProblem is wrapped by errors about a problem's numbers: none is out of range in a well-formed problem.
 var ErrInvalidProblem = errors.New("invalid problem")
 
-// largest bounds the sum of all sizes and the sum of all times, so that no sum or difference can overflow.
-const largest = math.MaxInt64 / 8
+// Largest bounds the sum of all sizes and the sum of all times, so that no sum or difference can overflow.
+const Largest = math.MaxInt64 / 8
 
-// validate checks indices and that every sum a solver can form stays below largest.
-func (p *Problem) validate() error {
+// Validate checks indices and that every sum a solver can form stays below Largest.
+func (p *Problem) Validate() error {
 	var bytes, time total
 	bytes.add(p.Base)
 	bytes.add(p.Floor)
@@ -140,7 +140,7 @@ func (p *Problem) validate() error {
 	if p.Base < 0 || p.Floor < 0 || p.HeadGrad < 0 {
 		return fmt.Errorf("%w: base, floor and head gradient must not be negative", ErrInvalidProblem)
 	}
-	if p.Budget > largest || p.Budget < -largest {
+	if p.Budget > Largest || p.Budget < -Largest {
 		return fmt.Errorf("%w: budget %d is out of range", ErrInvalidProblem, p.Budget)
 	}
 	menu := func(what string, at int, choices []Choice, waiting int64) error {
@@ -149,7 +149,7 @@ func (p *Problem) validate() error {
 			if c.Forward < 0 || c.Backward < 0 || c.Time < 0 {
 				return fmt.Errorf("%w: %s %d option %d (%s): only Save and Linger may be negative", ErrInvalidProblem, what, at, k, c.Label)
 			}
-			if min(c.Save, c.Linger) < -largest || max(c.Save, c.Linger) > largest {
+			if min(c.Save, c.Linger) < -Largest || max(c.Save, c.Linger) > Largest {
 				return fmt.Errorf("%w: %s %d option %d (%s): Save %d or Linger %d is out of range", ErrInvalidProblem, what, at, k, c.Label, c.Save, c.Linger)
 			}
 			save = max(save, c.Save, -c.Save, c.Save+c.Linger, -c.Save-c.Linger)
@@ -159,7 +159,7 @@ func (p *Problem) validate() error {
 		for range 1 + min(waiting, 1) {
 			bytes.add(save)
 		}
-		if waiting > 1 && save > largest/waiting {
+		if waiting > 1 && save > Largest/waiting {
 			bytes.over = true
 		} else {
 			bytes.add(save * waiting)
@@ -175,7 +175,7 @@ func (p *Problem) validate() error {
 		if b.Waiting < 0 {
 			return fmt.Errorf("%w: block %d: waiting micro batches must not be negative", ErrInvalidProblem, i)
 		}
-		if b.Grad < -largest {
+		if b.Grad < -Largest {
 			return fmt.Errorf("%w: block %d: gradient %d is out of range", ErrInvalidProblem, i, b.Grad)
 		}
 		bytes.add(max(b.Grad, -b.Grad))
@@ -195,19 +195,19 @@ func (p *Problem) validate() error {
 		return err
 	}
 	if bytes.over || time.over {
-		return fmt.Errorf("%w: sizes or times add up to more than %d", ErrInvalidProblem, int64(largest))
+		return fmt.Errorf("%w: sizes or times add up to more than %d", ErrInvalidProblem, int64(Largest))
 	}
 	return nil
 }
 
-// total is a sum of non-negative numbers that remembers if it passed largest.
+// total is a sum of non-negative numbers that remembers if it passed Largest.
 type total struct {
 	sum  int64
 	over bool
 }
 
 func (t *total) add(x int64) {
-	if x > largest || t.sum > largest-x {
+	if x > Largest || t.sum > Largest-x {
 		t.over = true
 		return
 	}

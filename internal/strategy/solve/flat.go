@@ -1,4 +1,4 @@
-package strategy
+package solve
 
 import (
 	"context"
@@ -28,12 +28,12 @@ import (
 // If ctx ends, the best plan so far is returned with status Feasible and its bound. An *InfeasibleError names the
 // smallest budget that a plan of the class fits.
 func SolveFlat(ctx context.Context, p *Problem) (*Solution, error) {
-	return solveFlat(ctx, p, math.MaxInt64)
+	return SolveFlatWithin(ctx, p, math.MaxInt64)
 }
 
-// solveFlat is SolveFlat for plans that take at most cap nanoseconds; it returns nil if none fits in that time.
-func solveFlat(ctx context.Context, p *Problem, cap int64) (*Solution, error) {
-	if err := p.validate(); err != nil {
+// SolveFlatWithin is SolveFlat for plans that take at most cap nanoseconds; it returns nil if none fits in that time.
+func SolveFlatWithin(ctx context.Context, p *Problem, cap int64) (*Solution, error) {
+	if err := p.Validate(); err != nil {
 		return nil, err
 	}
 	least, err := leastMemory(ctx, p)

@@ -1,4 +1,4 @@
-package strategy
+package solve
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func TestBridgeGainOfCases(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Limit = p.Memory
-			gain, known, err := bridgeGain(context.Background(), c, s)
+			gain, known, err := BridgeGain(context.Background(), c, s)
 			if want := *p.Persistent - *p.Extended; err != nil || !known || gain != want {
 				t.Errorf("memory %d: %d %v %v, want %d", p.Memory, gain, known, err, want)
 			}
@@ -73,7 +73,7 @@ func TestBridgeGainEqualsWholeSearch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		gain, known, err := bridgeGain(context.Background(), c, without)
+		gain, known, err := BridgeGain(context.Background(), c, without)
 		if err != nil || !known || gain != without.Time-with.Time {
 			t.Fatalf("chain %d: gain %d %v %v, want %d", n, gain, known, err, without.Time-with.Time)
 		}
@@ -81,9 +81,6 @@ func TestBridgeGainEqualsWholeSearch(t *testing.T) {
 }
 
 func TestBridgeGainIsNotAlwaysKnown(t *testing.T) {
-	if gain, known, err := (&Result{Class: "flat"}).BridgeGain(context.Background()); gain != 0 || known || err != nil {
-		t.Error(gain, known, err)
-	}
 	c := randomChain(rand.New(rand.NewPCG(1, 2)), true, false)
 	c.Budget = 1000
 	s, err := SolveNested(context.Background(), c)
@@ -96,13 +93,13 @@ func TestBridgeGainIsNotAlwaysKnown(t *testing.T) {
 		t.Error(err)
 	}
 	s.Steps = 1 << 40
-	if gain, known, err := bridgeGain(context.Background(), c, s); gain != 0 || known || err != nil {
+	if gain, known, err := BridgeGain(context.Background(), c, s); gain != 0 || known || err != nil {
 		t.Error(gain, known, err)
 	}
 	for i := range c.Stages {
 		c.Stages[i].Options[0].Bridge = false
 	}
-	if gain, known, err := bridgeGain(context.Background(), c, s); gain != 0 || !known || err != nil {
+	if gain, known, err := BridgeGain(context.Background(), c, s); gain != 0 || !known || err != nil {
 		t.Error(gain, known, err)
 	}
 }

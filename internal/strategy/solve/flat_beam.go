@@ -1,4 +1,4 @@
-package strategy
+package solve
 
 // lowestOfGroups splits a list into groups of neighbours and keeps the one with the lowest score of each, in place. With
 // labels in order of memory a beam stays wide: of equal layers many have the same score, and those alone would be one

@@ -1,4 +1,4 @@
-package strategy
+package solve
 
 import (
 	"cmp"
@@ -72,7 +72,7 @@ func searchVector(ctx context.Context, p *Problem, c *chain, least *Solution, ca
 // leastVector returns a plan with the lowest peak of all. A narrow run gives a peak that the full run must beat.
 func leastVector(ctx context.Context, p *Problem) (*Solution, error) {
 	c := newChain(p)
-	c.room = largest
+	c.room = Largest
 	s := newVectorSearch(c)
 	s.timeless, s.width = true, beamWidth
 	if err := s.run(ctx); err != nil {

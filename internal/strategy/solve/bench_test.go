@@ -1,4 +1,4 @@
-package strategy
+package solve
 
 import (
 	"context"
@@ -51,7 +51,7 @@ func budgets(b *testing.B, p *Problem, n int64) []int64 {
 		b.Fatal(err)
 	}
 	q := *p
-	q.Budget = largest
+	q.Budget = Largest
 	most, err := SolveFlat(context.Background(), &q)
 	if err != nil {
 		b.Fatal(err)

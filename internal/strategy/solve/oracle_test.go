@@ -1,4 +1,4 @@
-package strategy
+package solve
 
 import (
 	"math"
@@ -204,15 +204,4 @@ func paretoOf(all []outcome) [][2]int64 {
 		}
 		front = append(front, [2]int64{next, fastest[next]})
 	}
-}
-
-// next counts choice up to n in every place; false after the last.
-func next(choice []int, n int) bool {
-	for u := range choice {
-		if choice[u]++; choice[u] <= n {
-			return true
-		}
-		choice[u] = 0
-	}
-	return false
 }

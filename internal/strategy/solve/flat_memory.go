@@ -1,4 +1,4 @@
-package strategy
+package solve
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 
 // MinMemory returns the plan with the lowest peak, the fastest of those, whatever the problem's budget.
 func MinMemory(ctx context.Context, p *Problem) (*Solution, error) {
-	if err := p.validate(); err != nil {
+	if err := p.Validate(); err != nil {
 		return nil, err
 	}
 	least, err := leastMemory(ctx, p)
@@ -22,16 +22,16 @@ func MinMemory(ctx context.Context, p *Problem) (*Solution, error) {
 
 // MinMemoryWithin returns the plan with the lowest peak among those that take at most cap nanoseconds of extra time,
 // the fastest of those. A *TooSlowError says that no plan is that fast. It bisects on the budget, between the peak of the last
-// plan found and the largest budget known to be too small.
+// plan found and the Largest budget known to be too small.
 func MinMemoryWithin(ctx context.Context, p *Problem, cap int64) (*Solution, error) {
 	best, err := MinMemory(ctx, p)
 	if err != nil || best.Time <= cap {
 		return best, err
 	}
 	q := *p
-	q.Budget = largest
+	q.Budget = Largest
 	least := best.Peak // fits no plan within cap
-	best, err = solveFlat(ctx, &q, cap)
+	best, err = SolveFlatWithin(ctx, &q, cap)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func MinMemoryWithin(ctx context.Context, p *Problem, cap int64) (*Solution, err
 	}
 	for best.Peak-least > 1 {
 		q.Budget = least + (best.Peak-least)/2
-		s, err := solveFlat(ctx, &q, cap)
+		s, err := SolveFlatWithin(ctx, &q, cap)
 		switch {
 		case err != nil:
 			return nil, err
