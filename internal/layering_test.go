@@ -23,24 +23,19 @@ var layers = map[string][]string{
 	"internal/unit":           {},
 	"internal/nearest":        {},
 	"internal/hugepage":       {},
-	"internal/model":          {"configs", "internal/unit", "internal/nearest", "internal/hugepage"},
+	"internal/model":          {"configs", "internal/unit", "internal/nearest", "internal/hugepage", "internal/optimizer"},
 	"internal/plan":           {"internal/unit", "internal/model"},
 	"internal/gpu":            {"configs", "internal/unit", "internal/nearest", "internal/model"},
 	"internal/groundtruth":    {"internal/model"},
-	"internal/memory":         {"internal/unit", "internal/hugepage", "internal/model", "internal/plan", "internal/gpu"},
+	"internal/memory":         {"internal/unit", "internal/hugepage", "internal/model", "internal/plan", "internal/gpu", "internal/optimizer"},
 	"internal/strategy/solve": {},
 	"internal/strategy":       {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy/solve"},
 	"internal/certificate":    {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory"},
-	"internal/exec":           {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory"},
+	"internal/exec":           {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/optimizer"},
 	"internal/export":         {"internal/unit", "internal/model", "internal/plan", "internal/memory", "internal/strategy"},
-	"internal/report": {
-		"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/strategy/solve",
-		"internal/certificate", "internal/exec", "internal/export",
-	},
-	"cmd/ckptplan": {
-		"configs", "internal/unit", "internal/nearest", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/strategy/solve",
-		"internal/certificate", "internal/exec", "internal/export", "internal/report",
-	},
+	"internal/report":         {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/strategy/solve", "internal/certificate", "internal/exec", "internal/export", "internal/optimizer"},
+	"cmd/ckptplan":            {"configs", "internal/unit", "internal/nearest", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/strategy/solve", "internal/certificate", "internal/exec", "internal/export", "internal/report", "internal/optimizer"},
+	"internal/optimizer":      {},
 }
 
 // testSupport are packages that only test files import.

@@ -134,11 +134,16 @@ func TestTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := newMachine(sch)
-	var res [2]StepResult
-	m.res = &res[0]
-	m.step()
-	m.res = &res[1]
-	m.trace = func(aten string) { fmt.Printf("2.%s\t%d\t%s\n", m.phase, m.live, aten) }
-	m.step()
+	if err := Observe(sch, 2, printed{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type printed struct{}
+
+func (printed) Pass(Pass, *Instant)      {}
+func (printed) Block(int32, *Instant)    {}
+func (printed) Free(ID, int64, *Instant) {}
+func (printed) Alloc(_ ID, _ int64, at *Instant) {
+	fmt.Printf("2.%s\t%d\t%s\n", at.Phase, at.Bytes, at.Aten)
 }

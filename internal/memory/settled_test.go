@@ -19,9 +19,10 @@ func TestSecondStep(t *testing.T) {
 		}
 		m := newMachine(sch)
 		var first, second StepResult
+		m.construct()
 		m.res = &first
 		m.step()
-		m.res, m.event = &second, 0
+		m.res = &second
 		m.step()
 		if first != tl.FirstStep() || second != tl.Second {
 			t.Errorf("%s: two steps in a row\n%+v\n%+v\nwalked apart\n%+v\n%+v", c.ID, first, second, tl.FirstStep(), tl.Second)

@@ -20,6 +20,7 @@ type tape struct {
 	events  []event
 	grads   []gradient
 	leaves  []accumulation
+	left    []int32 // gradients of leaves that are not parameters: they go when backward is done
 	kernels kernels // of backward
 }
 
@@ -77,6 +78,7 @@ type compiler struct {
 	got     uint16
 	args    [3]*grad // of the step
 	forward [3]grad  // forward tensors among the arguments
+	left    []*grad  // of leaves that are not parameters
 	idle    []*grad  // tensors without a reference, to be used again
 	layouts model.Layouts
 }
@@ -97,6 +99,9 @@ func compile(g *model.Graph) *tape {
 		c.node(model.OpID(i))
 	}
 	c.drop(root)
+	for _, g := range c.left {
+		c.t.left = append(c.t.left, g.stor)
+	}
 	return c.t
 }
 
@@ -294,7 +299,9 @@ func (c *compiler) accumulate(t model.TensorID) {
 	if x.Param >= 0 {
 		c.event(event{kind: evAccumulate, op: c.op, x: int32(len(c.t.leaves))})
 		c.t.leaves = append(c.t.leaves, accumulation{grad: g.stor, param: x.Param})
+		return
 	}
+	c.left = append(c.left, g)
 }
 
 // sameStrides compares strides where they matter: in dimensions larger than 1.
