@@ -171,7 +171,8 @@ func (m *machine) run(r int32, first, end model.OpID, lv int32, stop model.OpID,
 			break
 		}
 		m.op = i
-		if lv > 0 && r >= 0 && m.s.Regions[r].Cached[i] {
+		cached := lv > 0 && m.s.Regions[r].Cached[i]
+		if cached {
 			for st := e.alloc; st < e.allocEnd; st++ {
 				refs[st] = 1
 				if m.cache[lv] == nil {
@@ -186,7 +187,7 @@ func (m *machine) run(r int32, first, end model.OpID, lv int32, stop model.OpID,
 			}
 			m.mark(stores[e.alloc].Name)
 		}
-		if m.cost != nil {
+		if m.cost != nil && !cached {
 			m.spend(i)
 		}
 		if own == r || own >= 0 && m.s.Regions[own].HostSaved {

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -251,7 +252,8 @@ func (c *change) line() string {
 	return text[min(1, len(text)):]
 }
 
-// try simulates one change; nil if the spec does not take it (more parts of the loss than the smaller batch has tokens).
+// try simulates one change; nil if the spec does not take it (more parts of the loss than the smaller batch has tokens),
+// or if the plan cannot run with it (adapters and other kernels rename the ops that a plan keeps).
 func (e *Estimation) try(base Choice, c change) (*Hint, error) {
 	spec := *e.study.Spec
 	if spec.Override(c.settings) != nil {
@@ -267,6 +269,9 @@ func (e *Estimation) try(base Choice, c change) (*Hint, error) {
 		}
 	}
 	p, err := study.Price(base)
+	if cannot := new(StrategyError); errors.As(err, &cannot) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
