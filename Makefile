@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X main.release=$(VERSION)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race fuzz lint fmt golden accuracy bench docs hooks
+.PHONY: help build test race fuzz lint fmt golden accuracy mutants bench docs hooks
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ golden: ## rewrite the expected outputs under testdata; read the difference befo
 
 accuracy: ## compare all measured training steps: every number exact to the byte
 	$(GO) test ./internal/memory -run '^TestAccuracy$$' -count=1 -v
+
+mutants: ## delete each part of each row of the op table in turn: some measured step must no longer be exact
+	$(GO) test ./internal/memory -run '^TestMutants$$' -count=1 -v
 
 bench: ## time simulator and solvers, ten runs each, summed up by benchstat
 	$(GO) test ./internal/memory ./internal/strategy -run '^$$' -bench . -benchtime 0.5s -count 10 | $(TOOL) benchstat -

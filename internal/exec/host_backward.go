@@ -14,7 +14,7 @@ type hostNode struct {
 	// While its formula runs: saved tensors by slot, those of them that nothing else holds, temporaries.
 	values    map[model.Slot]hostTensor
 	borrowed  []*hostBuffer
-	temps     [4]*hostGrad
+	temps     [5]*hostGrad
 	attention *hostAttentionGrads
 }
 

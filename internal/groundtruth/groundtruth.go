@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,6 +35,7 @@ type Case struct {
 	ZeroGrad   string          `json:"zero_grad"`
 	LossChunks int             `json:"loss_chunks"`
 	LoRA       *model.LoRA     `json:"lora"`
+	Norm       string          `json:"norm"`
 	Result     struct {
 		BeforeBackward1 int64           `json:"before_backward_1"`
 		BeforeBackward2 int64           `json:"before_backward_2"`
@@ -41,9 +43,29 @@ type Case struct {
 		Parameters      int64           `json:"all_parameters"`
 		Trainable       int64           `json:"trainable_parameters"`
 		HostBytes       int64           `json:"host_bytes"`
-		Peaks           map[string]Peak `json:"peaks"` // by step and phase: "2.backward"
+		Peaks           map[string]Peak `json:"peaks"`      // by step and phase: "2.backward"
+		Backward        Trace           `json:"backward_2"` // of cases that ask for it
 	} `json:"result"`
 	dir string // where it was read from
+}
+
+// Trace is what is alive after each allocating op of a phase, in bytes.
+type Trace []int64
+
+// UnmarshalJSON reads numbers with blanks between them.
+func (t *Trace) UnmarshalJSON(src []byte) error {
+	var s string
+	if err := json.Unmarshal(src, &s); err != nil {
+		return err
+	}
+	for _, f := range strings.Fields(s) {
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return err
+		}
+		*t = append(*t, n)
+	}
+	return nil
 }
 
 // Peak is the most that was alive in a phase, and the ATen op at which it was.
@@ -151,6 +173,7 @@ func (c *Case) Spec() (*model.Spec, error) {
 		s.Train.GradAccum++
 	}
 	s.Train.LossChunks = max(1, c.LossChunks)
+	s.Norm = cmp.Or(c.Norm, s.Norm)
 	if c.LoRA != nil {
 		s.Train.LoRA, s.Train.Finetune = c.LoRA, "lora"
 	}

@@ -72,7 +72,7 @@ type compiler struct {
 	stors   []int32 // live tensors on each gradient storage
 	op      model.OpID
 	out     *model.Op
-	temps   [4]*grad
+	temps   [5]*grad
 	ready   []model.TensorID
 	made    [8]*grad // by input of the op: its gradient, where got has a bit
 	got     uint16
