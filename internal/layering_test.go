@@ -32,10 +32,11 @@ var layers = map[string][]string{
 	"internal/strategy":       {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy/solve"},
 	"internal/certificate":    {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory"},
 	"internal/exec":           {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/optimizer"},
-	"internal/export":         {"internal/unit", "internal/model", "internal/plan", "internal/memory", "internal/strategy"},
-	"internal/report":         {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/strategy/solve", "internal/certificate", "internal/exec", "internal/export", "internal/optimizer"},
-	"cmd/ckptplan":            {"configs", "internal/unit", "internal/nearest", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/strategy/solve", "internal/certificate", "internal/exec", "internal/export", "internal/report", "internal/optimizer"},
+	"internal/export":         {"internal/unit", "internal/model", "internal/plan", "internal/memory", "internal/strategy", "internal/gpu"},
+	"internal/report":         {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/strategy/solve", "internal/optimizer", "internal/study"},
+	"cmd/ckptplan":            {"configs", "internal/unit", "internal/nearest", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/strategy/solve", "internal/certificate", "internal/exec", "internal/export", "internal/report", "internal/optimizer", "internal/study"},
 	"internal/optimizer":      {},
+	"internal/study":          {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/strategy/solve", "internal/certificate", "internal/exec", "internal/export"},
 }
 
 // testSupport are packages that only test files import.
@@ -51,7 +52,7 @@ var homes = map[string][]string{
 	"github.com/fatih/color":       {"internal/report"},
 	"github.com/guptarohit/":       {"internal/report"},
 	"github.com/go-analyze/charts": {"internal/report"},
-	"gonum.org/v1/gonum":           {"internal/exec", "internal/report"},
+	"gonum.org/v1/gonum":           {"internal/exec"},
 	"go.yaml.in/yaml/v4":           {"internal/model", "internal/plan", "internal/gpu"},
 	"github.com/invopop/":          {"internal/model"},
 	"github.com/ebitengine/purego": {"internal/gpu"},

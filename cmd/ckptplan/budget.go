@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/report"
+	"ckptplan/internal/strategy"
+	"ckptplan/internal/study"
 	"ckptplan/internal/unit"
 )
 
@@ -37,29 +38,21 @@ func (o *budgetOptions) addFlags(cmd *cobra.Command) {
 	})
 }
 
-// card is the data sheet of --gpu, or of the card that times are for without it.
-func (o *budgetOptions) card() (report.Card, error) {
-	s, err := gpu.Lookup(cmp.Or(o.gpu, defaultCard))
-	return report.Card{Sheet: s, Assumed: o.gpu == ""}, err
-}
-
-// device is the budget: --budget, else the memory of the card that was named, else 0 for none.
-func (o *budgetOptions) device(c report.Card) unit.Bytes {
-	switch {
-	case o.budget.set:
-		return o.budget.bytes
-	case !c.Assumed:
-		return c.Sheet.TotalBytes
+// request is what a step is studied for: the budget is --budget, else the memory of the card that --gpu names, else 0 for
+// none; times are for that card, or for the default one.
+func (o *budgetOptions) request() (study.Request, error) {
+	sheet, err := gpu.Lookup(cmp.Or(o.gpu, defaultCard))
+	if err != nil {
+		return study.Request{}, err
 	}
-	return 0
-}
-
-// kept is --reserve, or −1 for the card's own.
-func (o *budgetOptions) kept() unit.Bytes {
+	r := study.Request{Request: strategy.Request{Budget: o.budget.bytes, Reserve: -1, Sheet: sheet}, Assumed: o.gpu == "", Tool: version()}
 	if o.reserve.set {
-		return o.reserve.bytes
+		r.Reserve = o.reserve.bytes
 	}
-	return -1
+	if !o.budget.set && !r.Assumed {
+		r.Budget = sheet.TotalBytes
+	}
+	return r, nil
 }
 
 // maxSize bounds a size that a flag gives, as a spec's own need is bounded: what is above is no memory of a device, and

@@ -8,6 +8,7 @@ import (
 
 	"ckptplan/internal/model"
 	"ckptplan/internal/report"
+	"ckptplan/internal/study"
 )
 
 type estimateOptions struct {
@@ -55,7 +56,7 @@ func runEstimate(cmd *cobra.Command, g *globals, o *estimateOptions) error {
 	if err := o.check(g); err != nil {
 		return err
 	}
-	card, err := o.card()
+	req, err := o.request()
 	if err != nil {
 		return err
 	}
@@ -80,18 +81,22 @@ func runEstimate(cmd *cobra.Command, g *globals, o *estimateOptions) error {
 	if err != nil {
 		return err
 	}
-	device := o.device(card)
-	study, err := report.NewStudy(spec, card.Sheet)
+	s, err := study.New(spec, req)
 	if err != nil {
 		return &inputError{err}
 	}
-	e, err := study.Estimate(cmd.Context(), report.Request{
-		Choices: choices, Card: card, Device: device, Reserve: o.kept(), Explain: o.explain, RowsOnly: strings.EqualFold(o.format, string(report.CSV)),
-	})
+	detail, document := study.Usual, report.Estimation
+	switch {
+	case strings.EqualFold(o.format, string(report.CSV)):
+		detail, document = study.Rows, report.EstimationRows
+	case o.explain:
+		detail = study.Whole
+	}
+	e, err := s.Estimate(cmd.Context(), choices, detail)
 	if err != nil {
 		return err
 	}
-	if err := o.write(cmd, g, e.Document()); err != nil {
+	if err := o.write(cmd, g, document(e)); err != nil {
 		return err
 	}
 	if e.OOM() {
@@ -99,7 +104,7 @@ func runEstimate(cmd *cobra.Command, g *globals, o *estimateOptions) error {
 		if len(choices) == 1 {
 			what = choices[0].Name + " does not fit"
 		}
-		return &doesNotFit{fmt.Sprintf("%s %s", what, device.Both())}
+		return &doesNotFit{fmt.Sprintf("%s %s", what, req.Budget.Both())}
 	}
 	return nil
 }

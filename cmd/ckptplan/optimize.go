@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -10,11 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ckptplan/internal/export"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/report"
-	"ckptplan/internal/strategy"
 	"ckptplan/internal/strategy/solve"
+	"ckptplan/internal/study"
 	"ckptplan/internal/unit"
 )
 
@@ -73,8 +75,8 @@ With --target the plan is one that the trainer's own knobs can run, and the pric
 	cmd.Flags().BoolVar(&o.offload, "offload", false, "let layers keep tensors in pinned host memory")
 	cmd.Flags().Var(&o.window, "offload-window", "`layers` that may run while a copy to or from the host is under way (default: the compute stream makes the copies)")
 	cmd.Flags().Var(&o.hostMemory, "host-memory", "most host memory that offloading may take (default: no cap)")
-	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "`changes` of head and loss to choose among, too: "+strings.Join(strategy.HeadChoices, ", "))
-	complete(cmd, "allow", strategy.HeadChoices...)
+	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "`changes` of head and loss to choose among, too: "+strings.Join(study.HeadChoices, ", "))
+	complete(cmd, "allow", study.HeadChoices...)
 	cmd.Flags().StringVar(&o.objective, "objective", "time", "time (the fastest step), throughput (the micro batch is chosen, too), memory (the lowest peak, with or without a budget), max-batch or max-seq (the largest that fits)")
 	complete(cmd, "objective", strings.Split(objectiveNames(), ", ")...)
 	cmd.Flags().StringVar(&o.target, "target", "", "`trainer` that has to run the plan with its own knobs")
@@ -94,20 +96,18 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 		return err
 	}
 	o.class, o.objective = hyphened(o.class), hyphened(o.objective)
-	card, err := o.card()
+	req, err := o.request()
 	if err != nil {
 		return err
 	}
-	device := o.device(card)
-	if err := o.checkSearch(cmd, device); err != nil {
+	if err := o.checkSearch(cmd, req.Budget); err != nil {
 		return err
 	}
 	if err := o.checkPlaces(); err != nil {
 		return err
 	}
-	var target *strategy.Target
 	if o.target != "" {
-		if target, err = strategy.FindTarget(o.target); err != nil {
+		if req.Target, err = export.FindTarget(o.target); err != nil {
 			return err
 		}
 	}
@@ -118,24 +118,24 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	if err := o.checkGlobal(spec); err != nil {
 		return err
 	}
-	if o.objective == string(report.MaxSeq) && spec.Image != nil {
+	if o.objective == string(study.MaxSeq) && spec.Image != nil {
 		return usagef("--objective max-seq: the sequence of %s is its patches, which the image's size decides", spec.Name)
 	}
-	if err := o.checkAllow(device); err != nil {
+	if err := o.checkAllow(req.Budget); err != nil {
 		return err
 	}
-	if o.frontier {
-		return o.runFrontier(cmd, g, spec, report.FrontierRequest{Card: card, Device: device, Reserve: o.kept(), Quantum: o.quantum.bytes})
-	}
-	if _, err := report.NewStudy(spec, card.Sheet); err != nil {
+	req.Allow = o.allow
+	req.Class, req.MaxForwards = o.class, int(o.maxForwards)
+	req.Offload, req.OffloadWindow, req.HostMemory = o.offload, int(o.window), o.hostMemory.bytes
+	s, err := study.New(spec, req)
+	if err != nil {
 		return &inputError{err}
 	}
+	if o.frontier {
+		return o.runFrontier(cmd, g, s)
+	}
 	watch := progress(cmd.ErrOrStderr(), "searching")
-	result, err := report.OptimizeHead(cmd.Context(), spec, card.Sheet, o.allow, report.OptimizeRequest{
-		Class: o.class, MaxForwards: int(o.maxForwards),
-		Offload: o.offload, Window: int(o.window), HostMemory: o.hostMemory.bytes, Objective: report.Objective(o.objective), Target: target, GlobalBatch: int(o.global),
-		Card: card, Device: device, Reserve: o.kept(), Tool: version(),
-	})
+	result, err := o.ask(cmd.Context(), s)
 	watch.stop()
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 			return err
 		}
 	}
-	if err := o.write(cmd, g, result.Document()); err != nil {
+	if err := o.write(cmd, g, report.Optimization(result)); err != nil {
 		return err
 	}
 	if !result.Feasible() {
@@ -158,11 +158,24 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	return nil
 }
 
+// ask puts the question of the objective.
+func (o *optimizeOptions) ask(ctx context.Context, s *study.Study) (*study.Optimization, error) {
+	switch objective := study.Objective(o.objective); objective {
+	case study.Memory:
+		return s.Leanest(ctx)
+	case study.Throughput:
+		return s.Throughput(ctx, int(o.global))
+	case study.MaxBatch, study.MaxSeq:
+		return s.Largest(ctx, objective)
+	}
+	return s.Optimize(ctx)
+}
+
 // checkAllow refuses choices of head and loss that there are not.
 func (o *optimizeOptions) checkAllow(device unit.Bytes) error {
 	for i, a := range o.allow {
-		if o.allow[i] = hyphened(a); !slices.Contains(strategy.HeadChoices, o.allow[i]) {
-			return usagef("--allow %s: it is one of %s", a, strings.Join(strategy.HeadChoices, ", "))
+		if o.allow[i] = hyphened(a); !slices.Contains(study.HeadChoices, o.allow[i]) {
+			return usagef("--allow %s: it is one of %s", a, strings.Join(study.HeadChoices, ", "))
 		}
 	}
 	if len(o.allow) > 0 && device == 0 {
@@ -172,21 +185,9 @@ func (o *optimizeOptions) checkAllow(device unit.Bytes) error {
 }
 
 // runFrontier prints the trade-off between peak and time.
-func (o *optimizeOptions) runFrontier(cmd *cobra.Command, g *globals, spec *model.Spec, req report.FrontierRequest) error {
-	sheet := req.Card.Sheet
-	if len(o.allow) > 0 {
-		h, err := strategy.ChooseHead(cmd.Context(), spec, strategy.Request{Budget: req.Device, Reserve: req.Reserve, Sheet: sheet, Class: "flat"}, o.allow)
-		if err != nil {
-			return err
-		}
-		spec = report.WithHead(spec, h)
-	}
-	study, err := report.NewStudy(spec, sheet)
-	if err != nil {
-		return &inputError{err}
-	}
+func (o *optimizeOptions) runFrontier(cmd *cobra.Command, g *globals, s *study.Study) error {
 	watch := progress(cmd.ErrOrStderr(), "searching")
-	f, err := study.Frontier(cmd.Context(), req)
+	f, err := s.Frontier(cmd.Context(), o.quantum.bytes)
 	watch.stop()
 	switch {
 	case errors.Is(err, solve.ErrEffort):
@@ -195,7 +196,7 @@ func (o *optimizeOptions) runFrontier(cmd *cobra.Command, g *globals, spec *mode
 		return err
 	}
 	if o.plot != "" {
-		picture, err := f.Plot(o.plot)
+		picture, err := report.Plot(f, o.plot)
 		if err != nil {
 			return err
 		}
@@ -203,11 +204,11 @@ func (o *optimizeOptions) runFrontier(cmd *cobra.Command, g *globals, spec *mode
 			return err
 		}
 	}
-	if err := o.write(cmd, g, f.Document()); err != nil {
+	if err := o.write(cmd, g, report.Frontier(f)); err != nil {
 		return err
 	}
 	if !f.Fits() {
-		return &doesNotFit{fmt.Sprintf("no flat plan fits %s", req.Device.Both())}
+		return &doesNotFit{fmt.Sprintf("no flat plan fits %s", s.Budget.Both())}
 	}
 	return nil
 }
@@ -229,7 +230,7 @@ func (o *optimizeOptions) checkFrontier(cmd *cobra.Command) error {
 		}
 	}
 	switch {
-	case report.Objective(o.objective) != report.Fastest:
+	case study.Objective(o.objective) != study.Fastest:
 		return usagef("--frontier holds peak against time: leave out --objective")
 	case o.class == "nested":
 		return usagef("--frontier is of flat plans")
@@ -244,7 +245,7 @@ func (o *optimizeOptions) checkSearch(cmd *cobra.Command, device unit.Bytes) err
 	if err := o.checkFrontier(cmd); err != nil {
 		return err
 	}
-	objective := report.Objective(o.objective)
+	objective := study.Objective(o.objective)
 	for _, flag := range []string{"offload-window", "host-memory"} {
 		if cmd.Flags().Changed(flag) && !o.offload {
 			return usagef("--%s is for --offload", flag)
@@ -257,21 +258,21 @@ func (o *optimizeOptions) checkSearch(cmd *cobra.Command, device unit.Bytes) err
 		return usagef("--max-forwards %d: it is a whole number of at least 1", o.maxForwards)
 	case o.maxForwards > 0 && o.class == "flat":
 		return usagef("--max-forwards is for nested plans: --class auto or nested")
-	case !slices.Contains(report.Objectives, objective):
+	case !slices.Contains(objectives, objective):
 		return usagef("--objective %q is not one of %s", o.objective, objectiveNames())
-	case device == 0 && objective != report.Memory && !o.frontier:
+	case device == 0 && objective != study.Memory && !o.frontier:
 		return usagef("optimize needs --budget, such as 24GB, or --gpu; without a budget there are --frontier and --objective memory")
-	case o.target != "" && objective != report.Fastest:
+	case o.target != "" && objective != study.Fastest:
 		return usagef("--target is for --objective time")
 	case o.global < 0:
 		return usagef("--global-batch %d: it is a whole number of at least 1", o.global)
-	case o.global > 0 && objective != report.Throughput:
+	case o.global > 0 && objective != study.Throughput:
 		return usagef("--global-batch is for --objective throughput")
-	case objective == report.Throughput && (cmd.Flags().Changed("batch") || cmd.Flags().Changed("grad-accum")):
+	case objective == study.Throughput && (cmd.Flags().Changed("batch") || cmd.Flags().Changed("grad-accum")):
 		return usagef("--objective throughput chooses the micro batch: give --global-batch instead of --batch and --grad-accum")
-	case objective == report.MaxBatch && cmd.Flags().Changed("batch"):
+	case objective == study.MaxBatch && cmd.Flags().Changed("batch"):
 		return usagef("--objective max-batch chooses the micro batch: leave --batch out")
-	case objective == report.MaxSeq && cmd.Flags().Changed("seq"):
+	case objective == study.MaxSeq && cmd.Flags().Changed("seq"):
 		return usagef("--objective max-seq chooses the sequence length: leave --seq out")
 	}
 	return nil
@@ -303,9 +304,12 @@ func (o *optimizeOptions) checkPlaces() error {
 	return placeOf("plot", o.plot)
 }
 
+// objectives are the values of --objective.
+var objectives = []study.Objective{study.Fastest, study.Throughput, study.Memory, study.MaxBatch, study.MaxSeq}
+
 func objectiveNames() string {
 	var names []string
-	for _, o := range report.Objectives {
+	for _, o := range objectives {
 		names = append(names, string(o))
 	}
 	return strings.Join(names, ", ")
@@ -318,8 +322,8 @@ func hyphened(name string) string { return strings.ReplaceAll(strings.ToLower(na
 func targetHelp() string {
 	var b strings.Builder
 	width := 0
-	for i := range strategy.Targets {
-		name := strategy.Targets[i].Name
+	for i := range export.Targets {
+		name := export.Targets[i].Name
 		if i > 0 {
 			b.WriteByte(',')
 			width++
@@ -338,8 +342,8 @@ func targetHelp() string {
 // completeTarget offers the trainers.
 func completeTarget(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	for i := range strategy.Targets {
-		names = append(names, strategy.Targets[i].Name+"\t"+strategy.Targets[i].Title)
+	for i := range export.Targets {
+		names = append(names, export.Targets[i].Name+"\t"+export.Targets[i].Title)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

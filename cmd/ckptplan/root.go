@@ -12,12 +12,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckptplan/internal/certificate"
+	"ckptplan/internal/export"
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
 	"ckptplan/internal/nearest"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/report"
 	"ckptplan/internal/strategy"
+	"ckptplan/internal/study"
 )
 
 // Exit codes.
@@ -65,12 +67,12 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case is[*doesNotFit](err), is[*strategy.NoPlanError](err):
 		return exitDoesNotFit
-	case is[*certificate.FailedError](err), is[*report.DifferError](err):
+	case is[*certificate.FailedError](err), is[*study.DifferError](err):
 		return exitDiffers
 	case is[*inputError](err), is[model.Diagnostics](err), is[*plan.MismatchError](err), unfitPlanFile(err):
 		return exitInput
 	case is[*usageError](err), is[*model.UnknownPresetError](err), is[*gpu.UnknownError](err), is[*gpu.AmbiguousError](err),
-		is[*plan.UnknownStrategyError](err), is[*report.StrategyError](err), is[*strategy.UnknownTargetError](err), errors.Is(err, strategy.ErrNotChain):
+		is[*plan.UnknownStrategyError](err), is[*study.StrategyError](err), is[*export.UnknownTargetError](err), errors.Is(err, strategy.ErrNotChain):
 		return exitUsage
 	}
 	return exitUnexpected
@@ -78,7 +80,7 @@ func exitCode(err error) int {
 
 // unfitPlanFile is true for a plan file that names parts or ops which the model's layers do not have.
 func unfitPlanFile(err error) bool {
-	var unfit *report.StrategyError
+	var unfit *study.StrategyError
 	return errors.As(err, &unfit) && isPlanFile(unfit.Strategy)
 }
 

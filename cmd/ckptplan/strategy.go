@@ -9,7 +9,7 @@ import (
 
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
-	"ckptplan/internal/report"
+	"ckptplan/internal/study"
 )
 
 // compared are the strategies that are set side by side when none is named.
@@ -65,7 +65,7 @@ func readPlan(name string) (*plan.File, error) {
 }
 
 // choices are the strategies to price: those that were named, else what the spec says, else a comparison.
-func (o *strategyOptions) choices(s *model.Spec, file string, files map[string]*plan.File) ([]report.Choice, error) {
+func (o *strategyOptions) choices(s *model.Spec, file string, files map[string]*plan.File) ([]study.Choice, error) {
 	layers := plan.LayersOf(s)
 	names := o.names
 	common := false
@@ -77,9 +77,9 @@ func (o *strategyOptions) choices(s *model.Spec, file string, files map[string]*
 	case len(names) == 0:
 		names, common = compared, true
 	}
-	var out []report.Choice
+	var out []study.Choice
 	for _, name := range names {
-		c := report.Choice{Name: name, Optional: common}
+		c := study.Choice{Name: name, Optional: common}
 		if f := files[name]; f != nil {
 			if err := f.Match(s); err != nil {
 				return nil, &inputError{fmt.Errorf("%s: %w", name, err)}
@@ -101,8 +101,8 @@ func (o *strategyOptions) choices(s *model.Spec, file string, files map[string]*
 }
 
 // specChoice is the strategy, or the plan file, that the spec itself names. file is the spec's own, where there is one.
-func specChoice(s *model.Spec, file string) ([]report.Choice, error) {
-	c := report.Choice{Name: s.Checkpoint}
+func specChoice(s *model.Spec, file string) ([]study.Choice, error) {
+	c := study.Choice{Name: s.Checkpoint}
 	if isPlanFile(s.Checkpoint) {
 		f, err := readPlan(s.Checkpoint)
 		if err == nil {
@@ -112,14 +112,14 @@ func specChoice(s *model.Spec, file string) ([]report.Choice, error) {
 			return nil, wrongCheckpoint(file, err)
 		}
 		c.Plan = &f.Plan
-		return []report.Choice{c}, nil
+		return []study.Choice{c}, nil
 	}
 	p, err := plan.Named(s.Checkpoint, plan.LayersOf(s))
 	if err != nil {
 		return nil, wrongCheckpoint(file, err)
 	}
 	c.Name, c.Plan = p.Strategy, p
-	return []report.Choice{c}, nil
+	return []study.Choice{c}, nil
 }
 
 // wrongCheckpoint says where a spec names a strategy or a plan file that cannot be used.

@@ -13,6 +13,7 @@ import (
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/report"
+	"ckptplan/internal/study"
 )
 
 type verifyOptions struct {
@@ -85,38 +86,35 @@ func runVerify(cmd *cobra.Command, g *globals, o *verifyOptions, args []string) 
 	if err != nil {
 		return err
 	}
-	card, err := o.cardOf(dev)
+	req, err := o.request(dev)
 	if err != nil {
 		return err
 	}
-	engine, err := o.pick(cmd.Context(), dev, card, o.config())
+	engine, err := o.pick(cmd.Context(), dev, o.config())
 	if err != nil {
 		return err
 	}
 	if engine.name == "torch" && spec.Train.LossChunks > 1 {
 		return usagef("PyTorch runs the loss in one piece here: leave out --loss-chunks, or take --engine host")
 	}
-	newStudy := report.NewStudy
-	if engine.cpuOps {
-		newStudy = report.NewCPUStudy
-	}
-	study, err := newStudy(spec, card.Sheet)
+	req.CPU = engine.cpuOps
+	s, err := study.New(spec, req)
 	if err != nil {
 		return &inputError{err}
 	}
-	price, err := study.Price(choice)
+	plan, err := s.Simulate(choice)
 	if err != nil {
 		return err
 	}
-	run := report.Run{
-		Plan: price, Card: card, Engine: engine.name, Device: engine.device, Offered: engine.offered, Tolerance: float64(o.tolerance), Seed: o.seed,
+	run := study.Run{
+		Plan: plan, Engine: engine.name, Device: engine.device, Offered: engine.offered, Tolerance: float64(o.tolerance), Seed: o.seed,
 		Notes: append(engine.notes, spec.Warnings...),
 	}
-	if err := o.measure(cmd, engine, study, &run); err != nil {
+	if err := o.measure(cmd, engine, s, &run); err != nil {
 		return err
 	}
-	v := study.Verify(run)
-	if err := o.write(cmd, g, v.Document()); err != nil {
+	v := s.Verify(run)
+	if err := o.write(cmd, g, report.Verification(v)); err != nil {
 		return err
 	}
 	if o.save != "" {
@@ -128,8 +126,8 @@ func runVerify(cmd *cobra.Command, g *globals, o *verifyOptions, args []string) 
 }
 
 // subject is the model to run and its plan, from the arguments and flags.
-func (o *verifyOptions) subject(cmd *cobra.Command, args []string) (*model.Spec, report.Choice, error) {
-	var none report.Choice
+func (o *verifyOptions) subject(cmd *cobra.Command, args []string) (*model.Spec, study.Choice, error) {
+	var none study.Choice
 	var file *plan.File
 	name := firstOf(args)
 	if name != "" {
@@ -221,25 +219,21 @@ func (o *verifyOptions) config() []byte {
 	return hfConfig(o.model)
 }
 
-// cardOf is the card that times are predicted for: --gpu, else the device's own, else the default.
-func (o *verifyOptions) cardOf(d *device) (report.Card, error) {
-	if o.card != "" {
-		s, err := gpu.Lookup(o.card)
-		return report.Card{Sheet: s}, err
+// request studies a step without a budget. Times are for --gpu, else for the device's own card, else for the default.
+func (o *verifyOptions) request(d *device) (study.Request, error) {
+	b := budgetOptions{gpu: o.card}
+	if _, err := gpu.Lookup(d.card); o.card == "" && err == nil {
+		b.gpu = d.card
 	}
-	if d.card != "" {
-		if s, err := gpu.Lookup(d.card); err == nil {
-			return report.Card{Sheet: s}, nil
-		}
-	}
-	s, err := gpu.Lookup(defaultCard)
-	return report.Card{Sheet: s, Assumed: true}, err
+	r, err := b.request()
+	r.Budget = 0
+	return r, err
 }
 
 // measure runs the plan, and the baseline if there is something to compare.
-func (o *verifyOptions) measure(cmd *cobra.Command, e *engine, study *report.Study, run *report.Run) error {
+func (o *verifyOptions) measure(cmd *cobra.Command, e *engine, s *study.Study, run *study.Run) error {
 	watch := progress(cmd.ErrOrStderr(), fmt.Sprintf("running %s on %s", run.Plan.Name, e.device))
-	m, err := e.run(cmd.Context(), run.Plan, watch.at)
+	m, err := e.run(cmd.Context(), s, run.Plan, watch.at)
 	watch.stop()
 	if is[*exec.MemoryError](err) {
 		run.Failed = err
@@ -256,11 +250,11 @@ func (o *verifyOptions) measure(cmd *cobra.Command, e *engine, study *report.Stu
 	if err != nil {
 		return err
 	}
-	if run.Baseline, err = study.Price(report.Choice{Name: "none", Plan: bare}); err != nil {
+	if run.Baseline, err = s.Simulate(study.Choice{Name: "none", Plan: bare}); err != nil {
 		return err
 	}
 	watch = progress(cmd.ErrOrStderr(), "running the step without checkpointing on "+e.device)
-	run.Bare, err = e.run(cmd.Context(), run.Baseline, watch.at)
+	run.Bare, err = e.run(cmd.Context(), s, run.Baseline, watch.at)
 	watch.stop()
 	switch {
 	case is[*exec.MemoryError](err), is[*exec.DeviceError](err), is[*tooLargeError](err):

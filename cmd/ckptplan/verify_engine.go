@@ -14,7 +14,7 @@ import (
 	"ckptplan/internal/exec"
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/report"
+	"ckptplan/internal/study"
 	"ckptplan/internal/unit"
 )
 
@@ -149,13 +149,13 @@ type engine struct {
 	cpuOps bool
 	notes  []string
 	// run measures a plan, and calls back with what it is at.
-	run func(context.Context, *report.Price, func(stage string)) (*exec.Measurement, error)
+	run func(context.Context, *study.Study, *study.Simulation, func(stage string)) (*exec.Measurement, error)
 }
 
 // pick chooses the engine for a device. On the CPU that is PyTorch if there is one.
-func (o *engineOptions) pick(ctx context.Context, d *device, c report.Card, config []byte) (*engine, error) {
+func (o *engineOptions) pick(ctx context.Context, d *device, config []byte) (*engine, error) {
 	if d.name != "cpu" {
-		return o.torch(d, c, config)
+		return o.torch(d, config)
 	}
 	name, notes := o.engine, []string(nil)
 	if name == "auto" {
@@ -167,7 +167,7 @@ func (o *engineOptions) pick(ctx context.Context, d *device, c report.Card, conf
 	if name == "host" {
 		return o.host(notes), nil
 	}
-	return o.torch(d, c, config)
+	return o.torch(d, config)
 }
 
 // cpuEngine is the engine for the CPU where none was named, and why it is not PyTorch. An interpreter that was named
@@ -187,7 +187,7 @@ func (o *engineOptions) cpuEngine(ctx context.Context) (name string, notes []str
 }
 
 // torch runs PyTorch.
-func (o *engineOptions) torch(d *device, c report.Card, config []byte) (*engine, error) {
+func (o *engineOptions) torch(d *device, config []byte) (*engine, error) {
 	e := &engine{name: "torch", device: d.name, values: d.name != "meta", cpuOps: d.name == "cpu"}
 	var share float64
 	if d.total > 0 {
@@ -200,7 +200,7 @@ func (o *engineOptions) torch(d *device, c report.Card, config []byte) (*engine,
 			e.offered = o.limit.of(d.total)
 		}
 	}
-	e.run = func(ctx context.Context, p *report.Price, at func(string)) (*exec.Measurement, error) {
+	e.run = func(ctx context.Context, s *study.Study, p *study.Simulation, at func(string)) (*exec.Measurement, error) {
 		t := exec.TorchOptions{
 			Python: o.python, Device: d.name, Graph: p.Timeline.Graph(), Config: config, Plan: p.Plan, Warmup: int(o.warmup), Steps: int(o.steps),
 			Seed: o.seed, Values: e.values, Timeout: o.timeout, Enough: o.enough, Force: o.force, Limit: share, Progress: at,
@@ -212,7 +212,7 @@ func (o *engineOptions) torch(d *device, c report.Card, config []byte) (*engine,
 				return nil, err
 			}
 		default:
-			t.Need = p.Need(c)
+			t.Need = s.NeedOf(p)
 		}
 		return exec.RunTorch(ctx, t)
 	}
@@ -227,7 +227,7 @@ func (o *engineOptions) host(notes []string) *engine {
 		capacity = o.limit.of(machineMemory())
 	}
 	e.offered = capacity
-	e.run = func(ctx context.Context, p *report.Price, at func(string)) (*exec.Measurement, error) {
+	e.run = func(ctx context.Context, _ *study.Study, p *study.Simulation, at func(string)) (*exec.Measurement, error) {
 		g := p.Timeline.Graph()
 		size := unit.Bytes(p.Timeline.Peak.Bytes)
 		if g.Spec.Precision.Weights().Size() < 4 {

@@ -1,333 +1,266 @@
 package report
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
-	"ckptplan/internal/gpu"
-	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/study"
 	"ckptplan/internal/unit"
 )
 
-// formatVersion is that of the JSON documents.
-const formatVersion = 1
-
-// Estimation is what `estimate` prints as JSON; the tables show the same.
-type Estimation struct {
-	FormatVersion int          `json:"format_version"`
-	Model         Model        `json:"model"`
-	GPU           Card         `json:"gpu"`
-	Assumptions   []string     `json:"assumptions"`
-	Warnings      []string     `json:"warnings,omitempty"`
-	BudgetBytes   unit.Bytes   `json:"budget_bytes,omitempty"`
-	Estimates     []Entry      `json:"estimates"`
-	Hints         []Hint       `json:"hints,omitempty"`
-	Explanation   *Explanation `json:"explanation,omitempty"`
-
-	study  *Study
-	budget Budget
-	prices []*Price
-	chosen int // the estimate that the headline is about
-
-	rowsOnly bool
+// Estimation lays out the answer to estimate.
+func Estimation(e *study.Estimation) *Document {
+	d := &Document{Headline: estimateLine(e), Facts: stepFacts(&e.Model, e.BudgetBytes, e.GPU), Data: e, Rows: entryRows(e.Estimates), Notes: notes(e.Warnings)}
+	d.Tables = append(d.Tables, terms(e))
+	if len(e.Estimates) > 1 || e.Estimates[0].Time != nil {
+		d.Tables = append(d.Tables, strategies(e))
+	}
+	if len(e.Hints) > 0 {
+		d.Tables = append(d.Tables, hints(e, e.Hints))
+	}
+	if e.Explanation != nil {
+		d.Tables = append(d.Tables, explanation(e.Explanation)...)
+	}
+	return d
 }
 
-// Model names what was priced.
-type Model struct {
-	Name                string `json:"name"`
-	Arch                string `json:"arch"`
-	Parameters          int64  `json:"parameters"`
-	TrainableParameters int64  `json:"trainable_parameters"`
-	Layers              int    `json:"layers"`
-	Batch               int    `json:"batch"`
-	Seq                 int    `json:"seq"`
-	GradAccum           int    `json:"grad_accum"`
-	Precision           string `json:"precision"`
-	Attention           string `json:"attention"`
-	Optimizer           string `json:"optimizer"`
-	// LoRA is the rank of adapters and what they are on.
-	LoRA string `json:"lora,omitempty"`
-}
+// EstimationRows lays out the estimates alone, one a line, for CSV.
+func EstimationRows(e *study.Estimation) *Document { return &Document{Rows: entryRows(e.Estimates)} }
 
-// Card names the data sheet that times are for.
-type Card struct {
-	Name string `json:"name"`
-	// Assumed is true if nobody named it.
-	Assumed bool       `json:"assumed"`
-	Sheet   *gpu.Sheet `json:"-"`
-}
-
-// Size is an amount of tensor bytes.
-type Size struct {
-	TensorBytes unit.Bytes `json:"tensor_bytes"`
-}
-
-// Entry is the estimate of one strategy. Phases and before_backward are of the second step, in which optimizer state
-// exists. A phase that does not happen is absent.
-type Entry struct {
-	Strategy       string   `json:"strategy"`
-	Peak           Peak     `json:"peak"`
-	Phases         Phases   `json:"phases"`
-	BeforeBackward Size     `json:"before_backward"`
-	Static         Static   `json:"static"`
-	Time           *Time    `json:"time,omitempty"`
-	Verdict        *Verdict `json:"verdict"`
-	// Need is absent without a budget.
-	Need *Need `json:"need,omitempty"`
-	// HostBytes are the most bytes in pinned host memory.
-	HostBytes unit.Bytes `json:"host_bytes,omitempty"`
-
-	price *Price
-}
-
-// MarshalJSON adds the breakdown of the peak, which few tables show and which costs a walk.
-func (en Entry) MarshalJSON() ([]byte, error) {
-	type entry Entry
-	return json.Marshal(struct {
-		entry
-		Breakdown []Term `json:"breakdown"`
-	}{entry(en), en.breakdown()})
-}
-
-// breakdown is the peak by category.
-func (en *Entry) breakdown() []Term {
-	var out []Term
-	for _, c := range memory.Categories {
-		if b := en.price.Owners().By(c); b != 0 {
-			out = append(out, Term{c, b})
-		}
+// notes are warnings below the tables.
+func notes(warnings []string) []string {
+	var out []string
+	for _, w := range warnings {
+		out = append(out, "note: "+w)
 	}
 	return out
 }
 
-// Peak is the highest instant of the second step.
-type Peak struct {
-	TensorBytes unit.Bytes `json:"tensor_bytes"`
-	Phase       string     `json:"phase"`
-	Block       string     `json:"block"` // "" in the optimizer
-	Op          string     `json:"op"`
-	Recompute   bool       `json:"recompute,omitempty"`
-}
-
-// Phases are the peaks of the parts of a step.
-type Phases struct {
-	Forward   Size  `json:"forward"`
-	Backward  Size  `json:"backward"`
-	Optimizer *Size `json:"optimizer,omitempty"`
-}
-
-// Static is what stays alive between the parts of a step.
-type Static struct {
-	ParameterBytes unit.Bytes `json:"parameter_bytes"`
-	GradientBytes  unit.Bytes `json:"gradient_bytes"`
-	OptimizerBytes unit.Bytes `json:"optimizer_bytes"`
-}
-
-// Term is one line of the breakdown of the peak. The lines add up to it.
-type Term struct {
-	Category memory.Category `json:"category"`
-	Bytes    unit.Bytes      `json:"bytes"`
-}
-
-// Time is that of one optimizer step on the card.
-type Time struct {
-	StepNanoseconds int64   `json:"step_ns"`
-	TokensPerSecond float64 `json:"tokens_per_second"`
-	// RecomputeOverhead is the time of recomputing and of copies to and from the host, in parts of the rest of the step.
-	RecomputeOverhead float64 `json:"recompute_overhead"`
-}
-
-// Need is what the device must hold.
-type Need struct {
-	Bytes        unit.Bytes `json:"bytes"`
-	ReserveBytes unit.Bytes `json:"reserve_bytes"`
-	MarginBytes  unit.Bytes `json:"margin_bytes"`
-}
-
-// Request is what an estimation is wanted for.
-type Request struct {
-	Choices []Choice
-	Card    Card
-	// Device is the memory of the whole device, 0 if there is no budget; see Budget for Reserve.
-	Device, Reserve unit.Bytes
-	Explain         bool
-	// RowsOnly leaves out what CSV does not hold: remarks and simulated changes.
-	RowsOnly bool
-}
-
-// Estimate prices every choice and, where that helps, what would change the outcome.
-func (s *Study) Estimate(ctx context.Context, req Request) (*Estimation, error) {
-	var prices []*Price
-	for _, c := range req.Choices {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+func estimateLine(e *study.Estimation) Headline {
+	en := e.Best()
+	if en.Verdict == nil {
+		h := Headline{Word: "PEAK", Text: fmt.Sprintf("%s with %s", en.Peak.TensorBytes.Both(), en.Strategy)}
+		if l := &e.Estimates[study.Lowest(e.Estimates)]; l.Peak.TensorBytes < en.Peak.TensorBytes {
+			h.Text += fmt.Sprintf("; lowest %s with %s", l.Peak.TensorBytes.Both(), l.Strategy)
 		}
-		p, err := s.Price(c)
-		var unfit *StrategyError
-		switch {
-		case c.Optional && errors.As(err, &unfit):
-			continue
-		case err != nil:
-			return nil, err
+		return h
+	}
+	h := verdictLine(en, e.BudgetBytes)
+	h.Text += "; with " + en.Strategy
+	if *en.Verdict == study.OOM && len(e.Estimates) > 1 {
+		h.Text += ", the leanest of these"
+	}
+	return h
+}
+
+// verdictLine says whether an estimate fits, and by how much.
+func verdictLine(en *study.Entry, device unit.Bytes) Headline {
+	text := fmt.Sprintf("peak %s of %s", en.Peak.TensorBytes.Both(), device.Decimal())
+	return fitLine(*en.Verdict, text, en.Need.MarginBytes, en.Need.ReserveBytes)
+}
+
+// fitLine is a verdict in words. text holds the peak and the budget.
+func fitLine(v study.Verdict, text string, margin, kept unit.Bytes) Headline {
+	reserve := kept.Decimal()
+	switch {
+	case v == study.Fits:
+		return Headline{"FITS", Good, fmt.Sprintf("%s, margin %s after a reserve of %s", text, margin.Decimal(), reserve)}
+	case v == study.Tight && margin >= 0:
+		return Headline{"TIGHT", Doubtful, fmt.Sprintf("%s, margin %s after a reserve of %s: verify it on the device", text, margin.Decimal(), reserve)}
+	case v == study.Tight:
+		return Headline{"TIGHT", Doubtful, fmt.Sprintf("%s, %s short of a full reserve of %s: verify it on the device", text, (-margin).Decimal(), reserve)}
+	}
+	return Headline{"DOES NOT FIT", Bad, fmt.Sprintf("%s, %s too much after a reserve of %s", text, (-margin).Decimal(), reserve)}
+}
+
+// stepFacts are the model, the budget and the card.
+func stepFacts(m *study.Model, budget unit.Bytes, c study.Card) []Fact {
+	facts := []Fact{{"model", modelLine(m)}}
+	if budget > 0 {
+		facts = append(facts, Fact{"budget", budget.Echo()})
+	}
+	card := c.Name
+	if c.Assumed {
+		card = fmt.Sprintf("times are for %s: give --gpu", c.Name)
+	}
+	return append(facts, Fact{"gpu", card})
+}
+
+// modelLine is the model in one line.
+func modelLine(m *study.Model) string {
+	trained := ""
+	if m.TrainableParameters != m.Parameters {
+		trained = fmt.Sprintf(" (%s trained)", unit.Grouped(m.TrainableParameters))
+	}
+	accum := ""
+	if m.GradAccum > 1 {
+		accum = fmt.Sprintf(" × %d accumulated", m.GradAccum)
+	}
+	lora := ""
+	if m.LoRA != "" {
+		lora = ", LoRA " + m.LoRA
+	}
+	return fmt.Sprintf("%s, %s parameters%s, %d layers, micro batch %d%s, sequence length %d, %s, %s attention, %s%s",
+		m.Name, unit.Grouped(m.Parameters), trained, m.Layers, m.Batch, accum, m.Seq, m.Precision, m.Attention, m.Optimizer, lora)
+}
+
+// terms is the breakdown of the chosen estimate's peak, and with a budget of what the device must hold.
+func terms(e *study.Estimation) Table {
+	en := e.Best()
+	t := Table{
+		Title:   fmt.Sprintf("the peak with %s: %s", en.Strategy, en.Simulation.Where()),
+		Columns: []Column{{Name: "term"}, {Name: "bytes"}, {Name: "share"}},
+	}
+	for _, term := range en.Breakdown() {
+		t.Rows = append(t.Rows, Row{string(term.Category), term.Bytes, Percent(study.Share(term.Bytes, en.Peak.TensorBytes))})
+	}
+	t.Rows = append(t.Rows, Row{"tensors at the peak", en.Peak.TensorBytes, Percent(100)})
+	if en.Need != nil {
+		for _, it := range en.Need.Items {
+			t.Rows = append(t.Rows, Row{"+ " + it.Name, it.Bytes, nil})
 		}
-		prices = append(prices, p)
+		t.Rows = append(t.Rows, Row{"the device must hold", en.Need.Bytes, nil})
 	}
-	if len(prices) == 0 {
-		return nil, errors.New("no strategy to price")
-	}
-	e := s.assemble(prices, req)
-	if req.RowsOnly {
-		e.chosen, e.rowsOnly = choose(e.Estimates), true
-		return e, nil
-	}
-	e.choose(choose(e.Estimates))
-	e.Warnings = append(e.Warnings, e.strategyMistakes()...)
-	held, err := e.gradientMistake()
-	if err != nil {
-		return nil, err
-	}
-	e.Warnings = append(e.Warnings, held...)
-	if v := e.Estimates[e.chosen].Verdict; v != nil && *v != Fits || logitsRule(prices[e.chosen].Owners()) {
-		if e.Hints, err = e.hints(ctx, false); err != nil {
-			return nil, err
-		}
-	}
-	if req.Explain {
-		if e.Explanation, err = e.explain(); err != nil {
-			return nil, err
-		}
-	}
-	return e, nil
+	t.Notes = []string{phaseLine(en)}
+	return t
 }
 
-// assemble holds prices against the budget.
-func (s *Study) assemble(prices []*Price, req Request) *Estimation {
-	e := &Estimation{
-		FormatVersion: formatVersion, GPU: req.Card, BudgetBytes: req.Device,
-		study: s, budget: Budget{Device: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet}, prices: prices,
+// phaseLine gives the peak of each phase.
+func phaseLine(en *study.Entry) string {
+	parts := []string{
+		"forward " + en.Phases.Forward.TensorBytes.String(), "before backward " + en.BeforeBackward.TensorBytes.String(),
+		"backward " + en.Phases.Backward.TensorBytes.String(),
 	}
-	e.GPU.Name = req.Card.Sheet.Name
-	for _, p := range prices {
-		e.Estimates = append(e.Estimates, e.entry(p))
+	if en.Phases.Optimizer != nil {
+		parts = append(parts, "optimizer "+en.Phases.Optimizer.TensorBytes.String())
 	}
-	return e
+	if en.HostBytes > 0 {
+		parts = append(parts, "pinned host memory "+en.HostBytes.String())
+	}
+	return "phases: " + strings.Join(parts, ", ")
 }
 
-// choose makes estimate i the one that the headline, assumptions and warnings are about.
-func (e *Estimation) choose(i int) {
-	e.chosen = i
-	g := e.prices[i].Timeline.Graph()
-	e.Model = e.study.describe(g)
-	e.Assumptions = append(append([]string{}, e.study.Spec.Defaults...), g.Assumptions...)
-	if e.GPU.Assumed {
-		e.Assumptions = append(e.Assumptions, fmt.Sprintf("times are for %s: give --gpu", e.GPU.Name))
+// strategies sets the estimates side by side; savings are against the first.
+func strategies(e *study.Estimation) Table {
+	t := Table{Columns: []Column{{Name: "strategy"}, {Name: "peak"}}}
+	several := len(e.Estimates) > 1
+	if several {
+		t.Columns = append(t.Columns, Column{Name: "saves vs " + e.Estimates[0].Strategy})
 	}
-	e.Warnings = append(append([]string{}, e.study.Spec.Warnings...), e.mistakes()...)
-}
-
-// OOM is true if there is a budget and no estimate fits it.
-func (e *Estimation) OOM() bool { return e.oom() }
-
-func (e *Estimation) oom() bool {
-	v := e.Estimates[e.chosen].Verdict
-	return v != nil && *v == OOM
-}
-
-// choose finds what the headline is about: the fastest estimate that fits, else the fastest that is tight, else the
-// one with the lowest peak; without a budget the first. Of equals it is the first.
-func choose(entries []Entry) int {
-	if entries[0].Verdict == nil {
-		return 0
+	t.Columns = append(t.Columns, Column{Name: "extra compute"}, Column{Name: "tokens/s"})
+	if e.BudgetBytes > 0 {
+		t.Columns = append(t.Columns, Column{Name: "verdict"})
 	}
-	for _, v := range []Verdict{Fits, Tight} {
-		best := -1
-		for i := range entries {
-			if *entries[i].Verdict == v && (best < 0 || faster(&entries[i], &entries[best])) {
-				best = i
+	t.Columns = append(t.Columns, Column{Name: "where the peak is"})
+	for i := range e.Estimates {
+		en := &e.Estimates[i]
+		r := Row{en.Strategy, en.Peak.TensorBytes}
+		if several {
+			var saves any
+			if i > 0 {
+				saves = e.Estimates[0].Peak.TensorBytes - en.Peak.TensorBytes
 			}
+			r = append(r, saves)
 		}
-		if best >= 0 {
-			return best
+		var extra, rate any
+		if en.Time != nil {
+			extra, rate = Percent(100*en.Time.RecomputeOverhead), Rate(en.Time.TokensPerSecond)
 		}
+		r = append(r, extra, rate)
+		if en.Verdict != nil {
+			r = append(r, string(*en.Verdict))
+		}
+		t.Rows = append(t.Rows, append(r, en.Simulation.Where()))
 	}
-	return lowest(entries)
+	return t
 }
 
-func faster(a, b *Entry) bool {
-	return a.Time != nil && b.Time != nil && a.Time.StepNanoseconds < b.Time.StepNanoseconds
+// hints are simulated changes to the step of an estimation.
+func hints(e *study.Estimation, list []study.Hint) Table {
+	title := "to lower the peak"
+	if e.OOM() {
+		title = "to make it fit"
+	}
+	t := Table{
+		Title:   fmt.Sprintf("%s with %s (simulated)", title, e.Best().Strategy),
+		Columns: []Column{{Name: "change"}, {Name: "flags"}, {Name: "peak"}, {Name: "tokens/s"}},
+	}
+	verdicts := e.BudgetBytes > 0
+	if verdicts {
+		t.Columns = append(t.Columns, Column{Name: "verdict"})
+	}
+	for _, h := range list {
+		r := Row{h.Change, h.Flags, h.PeakBytes, Rate(h.TokensPerSecond)}
+		if verdicts {
+			r = append(r, string(*h.Verdict))
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	return t
 }
 
-func lowest(entries []Entry) int {
-	least := 0
+// entryRows is one line an estimate, for CSV.
+func entryRows(entries []study.Entry) Table {
+	t := Table{Columns: []Column{
+		{Name: "strategy"},
+		{Name: "verdict"},
+		{Name: "peak_tensor_bytes"},
+		{Name: "peak_phase"},
+		{Name: "peak_block"},
+		{Name: "peak_op"},
+		{Name: "forward_tensor_bytes"},
+		{Name: "before_backward_tensor_bytes"},
+		{Name: "backward_tensor_bytes"},
+		{Name: "optimizer_tensor_bytes"},
+		{Name: "parameter_bytes"},
+		{Name: "gradient_bytes"},
+		{Name: "optimizer_bytes"},
+		{Name: "need_bytes"},
+		{Name: "step_ns"},
+		{Name: "tokens_per_second"},
+		{Name: "recompute_overhead"},
+	}}
 	for i := range entries {
-		if entries[i].Peak.TensorBytes < entries[least].Peak.TensorBytes {
-			least = i
+		en := &entries[i]
+		var verdict, need, optimizer, step, rate, extra any
+		if en.Verdict != nil {
+			verdict, need = string(*en.Verdict), en.Need.Bytes
 		}
-	}
-	return least
-}
-
-// entry turns a price into what is printed.
-func (e *Estimation) entry(p *Price) Entry {
-	tl := p.Timeline
-	en := Entry{
-		Strategy: p.Name,
-		Peak: Peak{
-			TensorBytes: unit.Bytes(tl.Peak.Bytes), Phase: tl.Peak.Phase.String(), Block: tl.Block(tl.Peak),
-			Op: opName(tl.Peak.Aten), Recompute: tl.Peak.Recompute,
-		},
-		Phases:         Phases{Forward: phase(tl, memory.Forward), Backward: phase(tl, memory.Backward)},
-		BeforeBackward: Size{unit.Bytes(tl.Second.BeforeBackward)},
-		Static:         Static{tl.Parameters, tl.Gradients, tl.Optimizer},
-		Time:           timeOf(tl, e.study.Tokens()),
-		HostBytes:      unit.Bytes(tl.Second.HostPeak),
-		price:          p,
-	}
-	if o := phase(tl, memory.Optimizer); o.TensorBytes > 0 {
-		en.Phases.Optimizer = &o
-	}
-	if e.budget.Device > 0 {
-		f := e.budget.Fit(en.Peak.TensorBytes)
-		en.Verdict = &f.Verdict
-		en.Need = &Need{Bytes: f.Need, ReserveBytes: gpu.Total(f.Reserve), MarginBytes: f.Margin}
-	}
-	return en
-}
-
-func phase(tl *memory.Timeline, p memory.Phase) Size {
-	return Size{unit.Bytes(tl.Second.Peak[p].Bytes)}
-}
-
-func timeOf(tl *memory.Timeline, tokens int64) *Time {
-	step := tl.Times.Step()
-	if step == 0 {
-		return nil
-	}
-	extra := tl.Times.Recompute + tl.Times.Transfer
-	return &Time{
-		StepNanoseconds: step, TokensPerSecond: float64(tokens) / unit.Duration(step).Seconds(),
-		RecomputeOverhead: float64(extra) / float64(step-extra),
-	}
-}
-
-func (s *Study) describe(g *model.Graph) Model {
-	t := s.Spec
-	m := Model{
-		Name: t.Name, Arch: t.Arch, Layers: g.Layers, Batch: t.B, Seq: t.S, GradAccum: max(1, t.Train.GradAccum),
-		Precision: string(t.Precision), Attention: t.Attention, Optimizer: t.Train.Optimizer,
-	}
-	if l := t.Train.LoRA; l != nil {
-		m.LoRA = fmt.Sprintf("r=%d on %s", l.Rank, strings.Join(l.Targets, ", "))
-	}
-	for _, p := range g.Params {
-		m.Parameters += p.Count
-		if p.Trained {
-			m.TrainableParameters += p.Count
+		if en.Phases.Optimizer != nil {
+			optimizer = en.Phases.Optimizer.TensorBytes
 		}
+		if en.Time != nil {
+			step, rate, extra = Count(en.Time.StepNanoseconds), Rate(en.Time.TokensPerSecond), Percent(100*en.Time.RecomputeOverhead)
+		}
+		t.Rows = append(t.Rows, Row{
+			en.Strategy, verdict, en.Peak.TensorBytes, en.Peak.Phase, en.Peak.Block, en.Peak.Op,
+			en.Phases.Forward.TensorBytes, en.BeforeBackward.TensorBytes, en.Phases.Backward.TensorBytes, optimizer,
+			en.Static.ParameterBytes, en.Static.GradientBytes, en.Static.OptimizerBytes, need, step, rate, extra,
+		})
 	}
-	return m
+	return t
+}
+
+// explanation is an explanation as tables.
+func explanation(x *study.Explanation) []Table {
+	assumptions := Table{Title: "assumptions", Columns: []Column{{Name: "assumption"}, {Name: "adds"}, {Name: "how"}}}
+	for _, a := range x.Assumptions {
+		var bytes any
+		if a.Bytes != nil {
+			bytes = *a.Bytes
+		}
+		assumptions.Rows = append(assumptions.Rows, Row{a.Text, bytes, a.Basis})
+	}
+	alive := Table{
+		Title:   "alive at the peak with " + x.Strategy,
+		Columns: []Column{{Name: "category"}, {Name: "tensor"}, {Name: "block"}, {Name: "count"}, {Name: "each"}, {Name: "bytes"}},
+	}
+	for _, o := range x.Alive {
+		alive.Rows = append(alive.Rows, Row{string(o.Category), o.What, o.Block, Count(o.Count), o.EachBytes, o.Bytes})
+	}
+	reserve := Table{Title: "reserve", Columns: []Column{{Name: "item"}, {Name: "bytes"}, {Name: "shows in"}, {Name: "reason"}, {Name: "source"}}}
+	for _, it := range x.Reserve {
+		reserve.Rows = append(reserve.Rows, Row{it.Name, it.Bytes, string(it.Level), it.Reason, it.Source})
+	}
+	return []Table{assumptions, alive, reserve, {Title: "remarks", Notes: x.Remarks}}
 }

@@ -1,150 +1,130 @@
 package report
 
 import (
-	"context"
 	"fmt"
-	"sort"
 
-	"ckptplan/internal/plan"
-	"ckptplan/internal/strategy"
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/study"
 	"ckptplan/internal/unit"
 )
 
-// Frontier is what `optimize --frontier` prints as JSON: every pair of peak and time that no flat plan beats in both,
-// by rising peak; the tables and plots show the same.
-type Frontier struct {
-	FormatVersion int             `json:"format_version"`
-	Model         Model           `json:"model"`
-	GPU           Card            `json:"gpu"`
-	Assumptions   []string        `json:"assumptions"`
-	Warnings      []string        `json:"warnings,omitempty"`
-	BudgetBytes   unit.Bytes      `json:"budget_bytes,omitempty"`
-	TensorBudget  unit.Bytes      `json:"tensor_budget_bytes,omitempty"`
-	Points        []FrontierPoint `json:"frontier"`
-	// LossBytes is the most that rounding sizes can have cost in peak.
-	LossBytes unit.Bytes      `json:"loss_bytes,omitempty"`
-	Named     []NamedStrategy `json:"named"`
-	// AtBudget is the fastest point within the budget, AtMore that of a device with 1 GB more. They are absent without
-	// a budget, or if nothing fits.
-	AtBudget *FrontierPoint `json:"at_budget,omitempty"`
-	AtMore   *FrontierPoint `json:"at_1gb_more,omitempty"`
-	// Verdict is that on the fastest point within the budget, or on the lowest peak if none leaves the whole reserve. It is
-	// absent without a budget.
-	Verdict *Verdict `json:"verdict,omitempty"`
+// shownPoints is how many points of a frontier a table for people has.
+const shownPoints = 25
 
-	fit        Fit
-	estimation *Estimation
-	base       int64 // the step without recompute, in nanoseconds
+// Frontier lays out the trade-off between peak and time.
+func Frontier(f *study.Frontier) *Document {
+	d := &Document{Headline: frontierLine(f), Facts: stepFacts(&f.Model, f.BudgetBytes, f.GPU), Data: f, Rows: points(f, f.Points, ""), Notes: notes(f.Warnings)}
+	if f.TensorBudget > 0 {
+		d.Facts = append(d.Facts, Fact{"tensors", fmt.Sprintf("may take %s of the budget", f.TensorBudget.Both())})
+	}
+	shown := thinned(f.Points, f.AtBudget)
+	t := points(f, shown, "the fastest flat plan at each peak")
+	if n := len(f.Points); n > len(shown) {
+		t.Notes = append(t.Notes, fmt.Sprintf("%d of %d points; --format csv lists all", len(shown), n))
+	}
+	if f.LossBytes > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("sizes were rounded up inside the search: a point can be %s above the lowest peak for its time", f.LossBytes.Both()))
+	}
+	if text := sketch(f); text != nil {
+		d.Tables = append(d.Tables, *text)
+	}
+	d.Tables = append(d.Tables, t, named(f))
+	return d
 }
 
-// FrontierPoint is a peak and the least time for it.
-type FrontierPoint struct {
-	PeakBytes         unit.Bytes `json:"peak_tensor_bytes"`
-	ExtraNanoseconds  int64      `json:"extra_ns"`
-	StepNanoseconds   int64      `json:"step_ns"`
-	TokensPerSecond   float64    `json:"tokens_per_second"`
-	RecomputeOverhead float64    `json:"recompute_overhead"`
+func frontierLine(f *study.Frontier) Headline {
+	first, last := &f.Points[0], &f.Points[len(f.Points)-1]
+	switch {
+	case f.BudgetBytes > 0 && f.AtBudget == nil:
+		text := fmt.Sprintf("the lowest peak of a flat plan is %s of %s", first.PeakBytes.Both(), f.BudgetBytes.Decimal())
+		return fitLine(f.Fit.Verdict, text, f.Fit.Margin, gpu.Total(f.Fit.Reserve))
+	case f.AtBudget != nil:
+		return Headline{"FRONTIER", Good, fmt.Sprintf("%s extra compute within %s; 1 GB more buys %s", unit.Percent(100*f.AtBudget.RecomputeOverhead), f.BudgetBytes.Decimal(), bought(f))}
+	case len(f.Points) == 1 && f.LossBytes > 0:
+		return Headline{"FRONTIER", Doubtful, "sizes were rounded so much that one point is left: give a smaller --quantum"}
+	case len(f.Points) == 1:
+		return Headline{"FRONTIER", Neutral, fmt.Sprintf("no checkpointing lowers the peak of %s", first.PeakBytes.Both())}
+	}
+	return Headline{"FRONTIER", Neutral, fmt.Sprintf("from %s with %s extra compute to %s with %s",
+		first.PeakBytes.Both(), unit.Percent(100*first.RecomputeOverhead), last.PeakBytes.Both(), unit.Percent(100*last.RecomputeOverhead))}
 }
 
-// NamedStrategy is a named strategy held against the frontier.
-type NamedStrategy struct {
-	Strategy string `json:"strategy"`
-	FrontierPoint
-	// Behind is how much longer its step is than that of the fastest flat plan with no higher peak, as a share of that
-	// step. It is absent where no flat plan has so low a peak (segments are another class).
-	Behind *float64 `json:"behind,omitempty"`
-	// MoreBytes is how much lower the peak of a flat plan can be that takes no longer.
-	MoreBytes unit.Bytes `json:"more_bytes"`
+// bought is what a device with 1 GB more would bring.
+func bought(f *study.Frontier) string {
+	was, is := f.AtBudget, f.AtMore
+	if was.ExtraNanoseconds == 0 {
+		return "nothing: nothing is recomputed"
+	}
+	saved := was.StepNanoseconds - is.StepNanoseconds
+	if saved == 0 {
+		return "nothing: no point lies between"
+	}
+	return fmt.Sprintf("%s a step (%s, %s tokens/s more)", unit.Duration(saved),
+		unit.Percent(100*float64(saved)/float64(was.StepNanoseconds)), unit.Grouped(int64(is.TokensPerSecond-was.TokensPerSecond+0.5)))
 }
 
-// FrontierRequest is what a frontier is wanted for. Device is 0 without a budget.
-type FrontierRequest struct {
-	Card            Card
-	Device, Reserve unit.Bytes
-	// Quantum rounds sizes up inside the search; 0 and 1 are exact.
-	Quantum unit.Bytes
-}
-
-// Frontier finds the whole trade-off between peak and time.
-func (s *Study) Frontier(ctx context.Context, req FrontierRequest) (*Frontier, error) {
-	program, err := s.Program()
-	if err != nil {
-		return nil, err
+// thinned picks points at even steps of peak, the ends and the marked one among them.
+func thinned(points []study.FrontierPoint, marked *study.FrontierPoint) []study.FrontierPoint {
+	if len(points) <= shownPoints {
+		return points
 	}
-	t, err := strategy.TradeOffs(ctx, program, strategy.Request{Budget: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet}, int64(req.Quantum))
-	if err != nil {
-		return nil, err
-	}
-	none, err := s.Price(Choice{Name: "none", Plan: &plan.Plan{Strategy: "none"}})
-	if err != nil {
-		return nil, err
-	}
-	e := s.assemble([]*Price{none}, Request{Card: req.Card, Device: req.Device, Reserve: req.Reserve})
-	e.choose(0)
-	f := &Frontier{
-		FormatVersion: formatVersion, Model: e.Model, GPU: e.GPU, Assumptions: e.Assumptions, BudgetBytes: req.Device,
-		LossBytes: unit.Bytes(t.Loss), estimation: e, base: t.BaseTime,
-	}
-	if t.Quantum > 0 && req.Quantum <= 1 && t.Loss > 0 {
-		f.Warnings = append(f.Warnings, fmt.Sprintf("forward and backward bind at once, and the exact search grew too large: sizes were rounded up to multiples of %s, as with --quantum", unit.Bytes(t.Quantum)))
-	}
-	accum := int64(max(1, s.Spec.Train.GradAccum)) // a point's time is that of one micro batch
-	for _, p := range t.Points {
-		f.Points = append(f.Points, f.point(unit.Bytes(p.Peak), accum*p.Time, s.Tokens()))
-	}
-	for _, a := range t.Named {
-		x := a.Timeline.Times
-		n := NamedStrategy{Strategy: a.Name, FrontierPoint: f.point(unit.Bytes(a.Timeline.Peak.Bytes), x.Step()-t.BaseTime, s.Tokens())}
-		f.hold(&n)
-		f.Named = append(f.Named, n)
-	}
-	if req.Device > 0 {
-		b := Budget{Device: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet}
-		f.TensorBudget = b.Tensors()
-		f.AtBudget = f.within(f.TensorBudget)
-		judged := f.AtBudget
-		if judged == nil {
-			judged = &f.Points[0]
+	first, last := points[0].PeakBytes, points[len(points)-1].PeakBytes
+	var out []study.FrontierPoint
+	next := first
+	for i := range points {
+		p := &points[i]
+		if p.PeakBytes < next && i < len(points)-1 && p != marked {
+			continue
 		}
-		f.fit = b.Fit(judged.PeakBytes)
-		f.Verdict = &f.fit.Verdict
-		b.Device += unit.GB
-		f.AtMore = f.within(b.Tensors())
-	}
-	return f, nil
-}
-
-func (f *Frontier) point(peak unit.Bytes, extra, tokens int64) FrontierPoint {
-	step := f.base + extra
-	p := FrontierPoint{PeakBytes: peak, ExtraNanoseconds: extra, StepNanoseconds: step}
-	if f.base > 0 {
-		p.TokensPerSecond, p.RecomputeOverhead = float64(tokens)/unit.Duration(step).Seconds(), float64(extra)/float64(f.base)
-	}
-	return p
-}
-
-// hold sets a named strategy against the points.
-func (f *Frontier) hold(n *NamedStrategy) {
-	if best := f.within(n.PeakBytes); best != nil && best.StepNanoseconds > 0 {
-		behind := max(0, float64(n.StepNanoseconds)/float64(best.StepNanoseconds)-1)
-		n.Behind = &behind
-	}
-	for _, p := range f.Points {
-		if p.ExtraNanoseconds <= n.ExtraNanoseconds {
-			n.MoreBytes = max(0, n.PeakBytes-p.PeakBytes)
-			break
+		out = append(out, *p)
+		if p.PeakBytes >= next {
+			next = first + (last-first)*(unit.Bytes(int64(shownPoints-2)*int64(p.PeakBytes-first)/int64(last-first))+1)/(shownPoints-2)
 		}
 	}
+	return out
 }
 
-// within is the fastest point whose peak is at most so many bytes, nil if there is none.
-func (f *Frontier) within(peak unit.Bytes) *FrontierPoint {
-	i := sort.Search(len(f.Points), func(i int) bool { return f.Points[i].PeakBytes > peak })
-	if i == 0 {
-		return nil
+// points lists points, the one at the budget marked.
+func points(f *study.Frontier, list []study.FrontierPoint, title string) Table {
+	t := Table{Title: title, Columns: []Column{
+		{Name: "peak", Key: "peak_tensor_bytes"},
+		{Name: "extra time", Key: "extra_ns"},
+		{Name: "step", Key: "step_ns"},
+		{Name: "extra compute", Key: "recompute_overhead"},
+		{Name: "tokens/s", Key: "tokens_per_second"},
+	}}
+	marks := title != "" && f.AtBudget != nil
+	if marks {
+		t.Columns = append(t.Columns, Column{Name: ""})
 	}
-	return &f.Points[i-1]
+	for i := range list {
+		p := &list[i]
+		r := Row{p.PeakBytes, unit.Duration(p.ExtraNanoseconds), unit.Duration(p.StepNanoseconds), Percent(100 * p.RecomputeOverhead), Rate(p.TokensPerSecond)}
+		if marks {
+			mark := ""
+			if *p == *f.AtBudget {
+				mark = "the budget"
+			}
+			r = append(r, mark)
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	return t
 }
 
-// Fits is false if there is a budget in which not even the lowest peak may run.
-func (f *Frontier) Fits() bool { return f.Verdict == nil || *f.Verdict != OOM }
+// named compares the named strategies with the frontier.
+func named(f *study.Frontier) Table {
+	t := Table{
+		Title:   "named strategies against the frontier",
+		Columns: []Column{{Name: "strategy"}, {Name: "peak"}, {Name: "extra compute"}, {Name: "slower than the best at its peak"}, {Name: "peak of the best as fast"}},
+	}
+	for i := range f.Named {
+		n := &f.Named[i]
+		var behind any = "below every flat plan"
+		if n.Behind != nil {
+			behind = unit.Percent(100 * *n.Behind)
+		}
+		t.Rows = append(t.Rows, Row{n.Strategy, n.PeakBytes, Percent(100 * n.RecomputeOverhead), behind, n.PeakBytes - n.MoreBytes})
+	}
+	return t
+}

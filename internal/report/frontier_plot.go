@@ -12,6 +12,7 @@ import (
 	"github.com/go-analyze/charts/chartdraw"
 	"github.com/go-analyze/charts/chartdraw/drawing"
 
+	"ckptplan/internal/study"
 	"ckptplan/internal/unit"
 )
 
@@ -23,8 +24,8 @@ var frontierColor, namedColor, budgetColor = drawing.ColorFromHex("1f77b4"), dra
 
 // Plot draws the frontier as SVG or PNG, by the file's ending: peaks in GiB against extra compute, the named strategies
 // and the budget on it.
-func (f *Frontier) Plot(file string) ([]byte, error) {
-	stair, marks := f.stair(), f.marks()
+func Plot(f *study.Frontier, file string) ([]byte, error) {
+	stair, marks := stair(f), marksOf(f)
 	x, y := append(marks.XValues, stair.XValues...), append(marks.YValues, stair.YValues...)
 	series := []chartdraw.Series{stair, marks}
 	if f.TensorBudget > 0 {
@@ -36,7 +37,7 @@ func (f *Frontier) Plot(file string) ([]byte, error) {
 		})
 	}
 	left, right, top := slices.Min(x), slices.Max(x), slices.Max(y)
-	series = append(series, f.labels(marks, right-left, top))
+	series = append(series, labels(f, marks, right-left, top))
 	grid := chartdraw.Style{StrokeColor: chartdraw.ColorLightGray, StrokeWidth: 0.5}
 	c := chartdraw.Chart{
 		Title:      fmt.Sprintf("%s, micro batch %d, sequence length %d, %s", f.Model.Name, f.Model.Batch, f.Model.Seq, f.GPU.Name),
@@ -78,8 +79,8 @@ func roundTicks(low, high float64) []chartdraw.Tick {
 	return ticks
 }
 
-// marks are the points of the named strategies.
-func (f *Frontier) marks() chartdraw.ContinuousSeries {
+// marksOf are the points of the named strategies.
+func marksOf(f *study.Frontier) chartdraw.ContinuousSeries {
 	s := chartdraw.ContinuousSeries{YAxis: leftAxis, Style: chartdraw.Style{DotColor: namedColor, DotWidth: 3.5, StrokeWidth: chartdraw.Disabled}}
 	for _, n := range f.Named {
 		s.XValues, s.YValues = append(s.XValues, gib(n.PeakBytes)), append(s.YValues, 100*n.RecomputeOverhead)
@@ -88,7 +89,7 @@ func (f *Frontier) marks() chartdraw.ContinuousSeries {
 }
 
 // labels name the strategies at their marks, moved up from labels that they would cover. width and height are the plot's.
-func (f *Frontier) labels(marks chartdraw.ContinuousSeries, width, height float64) chartdraw.AnnotationSeries {
+func labels(f *study.Frontier, marks chartdraw.ContinuousSeries, width, height float64) chartdraw.AnnotationSeries {
 	l := chartdraw.AnnotationSeries{YAxis: leftAxis, Style: chartdraw.Style{FontStyle: chartdraw.FontStyle{FontSize: 8}, StrokeColor: namedColor, Padding: chartdraw.NewBox(2, 2, 2, 2)}}
 	for i, n := range f.Named {
 		x, y := marks.XValues[i], marks.YValues[i]
@@ -103,7 +104,7 @@ func (f *Frontier) labels(marks chartdraw.ContinuousSeries, width, height float6
 }
 
 // stair is the frontier as a falling stair: a peak buys the time of the last point below it.
-func (f *Frontier) stair() chartdraw.ContinuousSeries {
+func stair(f *study.Frontier) chartdraw.ContinuousSeries {
 	s := chartdraw.ContinuousSeries{Name: "fastest flat plan", YAxis: leftAxis, Style: chartdraw.Style{StrokeColor: frontierColor, StrokeWidth: 2}}
 	at := func(x unit.Bytes, y float64) {
 		s.XValues, s.YValues = append(s.XValues, gib(x)), append(s.YValues, 100*y)
@@ -122,9 +123,9 @@ func gib(b unit.Bytes) float64 { return float64(b) / float64(unit.GiB) }
 // Size of a plot in characters, without its axes.
 const plotWidth, plotHeight = 64, 14
 
-// plot draws the frontier with characters: a stair of extra compute over peak, a letter for each named strategy. It is
+// sketch is the frontier in characters: a stair of extra compute over peak, a letter for each named strategy. It is
 // nil for a single point.
-func (f *Frontier) plot() *Table {
+func sketch(f *study.Frontier) *Table {
 	first, last := f.Points[0].PeakBytes, f.Points[len(f.Points)-1].PeakBytes
 	top := f.Points[0].RecomputeOverhead
 	for _, n := range f.Named {
@@ -142,7 +143,7 @@ func (f *Frontier) plot() *Table {
 	column := func(b unit.Bytes) int { return int(int64(plotWidth-1) * int64(b-first) / int64(last-first)) }
 	row := func(extra float64) int { return plotHeight - 1 - int(math.Round(float64(plotHeight-1)*extra/top)) }
 	for x := range plotWidth { // the point that the right end of a column affords
-		if p := f.within(first + (last-first)*unit.Bytes(x+1)/plotWidth); p != nil {
+		if p := f.Within(first + (last-first)*unit.Bytes(x+1)/plotWidth); p != nil {
 			grid[row(p.RecomputeOverhead)][x] = '▪'
 		}
 	}
@@ -165,7 +166,7 @@ func (f *Frontier) plot() *Table {
 		label := ""
 		switch y {
 		case 0:
-			label = percent(100 * top)
+			label = unit.Percent(100 * top)
 		case plotHeight - 1:
 			label = "0 %"
 		}

@@ -3,21 +3,25 @@ package report
 import (
 	"testing"
 
+	"ckptplan/internal/study"
 	"ckptplan/internal/unit"
 )
 
-// stair is a frontier of n points, 1 MiB and 1 ms apart, over a step of 1 s.
-func stair(n int) *Frontier {
-	f := &Frontier{base: 1e9}
+// falling is a frontier of n points, 1 MiB and 1 ms apart, over a step of 1 s in which 1,000 tokens are trained.
+func falling(n int) *study.Frontier {
+	f := &study.Frontier{}
 	for i := range n {
-		f.Points = append(f.Points, f.point(unit.Bytes(100+i)*unit.MiB, int64(n-1-i)*1e6, 1000))
+		extra := int64(n-1-i) * 1e6
+		f.Points = append(f.Points, study.FrontierPoint{
+			PeakBytes: unit.Bytes(100+i) * unit.MiB, ExtraNanoseconds: extra, StepNanoseconds: 1e9 + extra, TokensPerSecond: 1e12 / float64(1e9+extra),
+		})
 	}
 	return f
 }
 
 func TestThinnedKeepsTheEndsAndTheBudget(t *testing.T) {
 	for _, n := range []int{1, 2, shownPoints, shownPoints + 1, 100, 5000} {
-		f := stair(n)
+		f := falling(n)
 		for _, at := range []int{0, 1, n / 2, n - 1} {
 			if at >= n {
 				continue
@@ -26,7 +30,7 @@ func TestThinnedKeepsTheEndsAndTheBudget(t *testing.T) {
 			if len(out) > shownPoints+1 {
 				t.Errorf("%d points: %d shown", n, len(out))
 			}
-			found := map[FrontierPoint]bool{}
+			found := map[study.FrontierPoint]bool{}
 			for i, p := range out {
 				found[p] = true
 				if i > 0 && p.PeakBytes <= out[i-1].PeakBytes {
@@ -40,26 +44,8 @@ func TestThinnedKeepsTheEndsAndTheBudget(t *testing.T) {
 	}
 }
 
-// A strategy at 150.5 MiB with 80 ms is held against the point of 150 MiB, which has 49 ms: 1080/1049 − 1. The first
-// point with at most 80 ms is that of 119 MiB.
-func TestHold(t *testing.T) {
-	f := stair(100)
-	n := NamedStrategy{FrontierPoint: f.point(150*unit.MiB+unit.MiB/2, 80e6, 1000)}
-	f.hold(&n)
-	if want := 1080.0/1049 - 1; n.Behind == nil || *n.Behind < want-1e-12 || *n.Behind > want+1e-12 {
-		t.Errorf("behind %v, want %g", n.Behind, want)
-	}
-	if want := 150*unit.MiB + unit.MiB/2 - 119*unit.MiB; n.MoreBytes != want {
-		t.Errorf("more %d, want %d", n.MoreBytes, want)
-	}
-	low := NamedStrategy{FrontierPoint: f.point(99*unit.MiB, 200e6, 1000)}
-	if f.hold(&low); low.Behind != nil {
-		t.Error("no point is below 99 MiB")
-	}
-}
-
 func TestBought(t *testing.T) {
-	f := stair(100)
+	f := falling(100)
 	for _, c := range []struct {
 		at, more int
 		want     string
@@ -69,7 +55,7 @@ func TestBought(t *testing.T) {
 		{99, 99, "nothing: nothing is recomputed"},
 	} {
 		f.AtBudget, f.AtMore = &f.Points[c.at], &f.Points[c.more]
-		if got := f.bought(); got != c.want {
+		if got := bought(f); got != c.want {
 			t.Errorf("%d to %d: %q, want %q", c.at, c.more, got, c.want)
 		}
 	}

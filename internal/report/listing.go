@@ -6,6 +6,7 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
+	"ckptplan/internal/study"
 	"ckptplan/internal/unit"
 )
 
@@ -58,7 +59,7 @@ func Models() (*Document, error) {
 	return &Document{Tables: []Table{t}, Rows: t, Data: struct {
 		FormatVersion int      `json:"format_version"`
 		Models        []preset `json:"models"`
-	}{formatVersion, list}}, nil
+	}{study.FormatVersion, list}}, nil
 }
 
 // GPUs lists data sheets and the devices that were found; err says why there are none.
@@ -86,7 +87,7 @@ func GPUs(sheets []*gpu.Sheet, devices []gpu.Device, err error) *Document {
 		FormatVersion int      `json:"format_version"`
 		GPUs          []sheet  `json:"gpus"`
 		Devices       []device `json:"devices"`
-	}{FormatVersion: formatVersion, Devices: []device{}}
+	}{FormatVersion: study.FormatVersion, Devices: []device{}}
 
 	t := Table{Columns: []Column{
 		{Name: "gpu"},

@@ -1,387 +1,222 @@
 package report
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
-	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
-	"ckptplan/internal/strategy"
-	"ckptplan/internal/strategy/solve"
+	"ckptplan/internal/study"
 	"ckptplan/internal/unit"
 )
 
-// Optimization is what `optimize` prints as JSON; the tables show the same. Without a plan that fits, Plan is nil and
-// Reason is there. SmallestBudgetBytes is there if no plan leaves the whole reserve.
-type Optimization struct {
-	FormatVersion     int           `json:"format_version"`
-	Model             Model         `json:"model"`
-	GPU               Card          `json:"gpu"`
-	Assumptions       []string      `json:"assumptions"`
-	Warnings          []string      `json:"warnings,omitempty"`
-	BudgetBytes       unit.Bytes    `json:"budget_bytes,omitempty"`
-	TensorBudgetBytes unit.Bytes    `json:"tensor_budget_bytes,omitempty"`
-	Reserve           []ReserveItem `json:"reserve,omitempty"`
-	Plan              *plan.File    `json:"plan"`
-	Estimate          *Entry        `json:"estimate,omitempty"` // of the plan; without one, of the leanest plan
-	Alternatives      []Entry       `json:"alternatives"`
-	Menu              []MenuItem    `json:"menu,omitempty"`
-	Class             string        `json:"class,omitempty"` // of the plan: flat or nested
-	Objective         Objective     `json:"objective,omitempty"`
-	Batches           []Batch       `json:"batches,omitempty"` // with the objective throughput
-	Largest           []Largest     `json:"largest,omitempty"` // with the objectives max-batch and max-seq
-	// Target is the trainer that has to run the plan, Shape the family of plans that it is of. RestrictionPrice is the
-	// share by which the step is longer than without a target.
-	Target           string         `json:"target,omitempty"`
-	Shape            strategy.Shape `json:"shape,omitempty"`
-	RestrictionPrice *float64       `json:"restriction_price,omitempty"`
-	Solution         *Solution      `json:"solution,omitempty"`
-	// BridgeLoss is by how many nanoseconds a step would be shorter if nested plans could bridge; see
-	// strategy.Result.BridgeGain. It is absent where that is not known.
-	BridgeLoss          *int64            `json:"bridge_loss_ns,omitempty"`
-	Certificate         *plan.Certificate `json:"certificate,omitempty"`
-	SmallestBudgetBytes unit.Bytes        `json:"smallest_budget_bytes,omitempty"`
-	Reason              string            `json:"reason,omitempty"`
-	Hints               []Hint            `json:"hints,omitempty"`
-	Explanation         []string          `json:"explanation,omitempty"`
-
-	estimation *Estimation // the plan first, then the alternatives
-	target     *strategy.Target
-	verdict    string // that nothing fits
-	leanest    bool   // the plan is the one with the lowest peak, not the fastest
-}
-
-// MenuItem is one way to treat a layer, with its price at a layer in the middle of the chain.
-type MenuItem struct {
-	Option string `json:"option"`
-	Words  string `json:"words"`
-	// KeptBytes stay between the layer's forward and backward; BackwardBytes is the most its backward needs on top.
-	KeptBytes       unit.Bytes `json:"kept_bytes"`
-	BackwardBytes   unit.Bytes `json:"backward_bytes"`
-	TimeNanoseconds int64      `json:"time_ns"`
-}
-
-// Solution says how far the solver got.
-type Solution struct {
-	Status           string `json:"status"`
-	TimeNanoseconds  int64  `json:"time_ns"`
-	BoundNanoseconds int64  `json:"bound_ns"`
-	Closed           string `json:"closed,omitempty"`
-}
-
-// Objective is what the best plan is best in.
-type Objective string
-
-// The objectives of --objective.
-const (
-	Fastest    Objective = "time"
-	Throughput Objective = "throughput" // the micro batch is chosen, too
-	Memory     Objective = "memory"     // the lowest peak, whatever it costs
-	MaxBatch   Objective = "max-batch"  // the largest micro batch for which a plan fits
-	MaxSeq     Objective = "max-seq"    // the longest sequence for which a plan fits
-)
-
-// Objectives lists them.
-var Objectives = []Objective{Fastest, Throughput, Memory, MaxBatch, MaxSeq}
-
-// OptimizeRequest is what a plan is wanted for.
-type OptimizeRequest struct {
-	// Class is auto, flat or nested; MaxForwards bounds how often a layer's forward runs in a nested plan, 0: no bound.
-	Class       string
-	MaxForwards int
-	// Offload allows plans that keep tensors on the host; Window and HostMemory are as in strategy.Request.
-	Offload    bool
-	Window     int
-	HostMemory unit.Bytes
-	Objective  Objective
-	// Target is the trainer that has to run the plan, or nil. It goes with the objective Fastest.
-	Target *strategy.Target
-	// GlobalBatch is the number of sequences a step that accumulation must make up, for Throughput; 0: any.
-	GlobalBatch     int
-	Card            Card
-	Device, Reserve unit.Bytes
-	// Tool is the version that the plan file names.
-	Tool string
-}
-
-// Optimize finds the best plan under the budget and holds the named strategies against it.
-func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimization, error) {
-	program, err := s.Program()
-	if err != nil {
-		return nil, err
-	}
-	r := strategy.Request{
-		Budget: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet, Class: req.Class, MaxForwards: req.MaxForwards,
-		Offload: req.Offload, OffloadWindow: req.Window, HostMemory: req.HostMemory,
-	}
-	var res *strategy.Result
-	switch req.Objective {
-	case Memory:
-		if res, err = strategy.Leanest(ctx, program, r, -1); err == nil {
-			res.Named, err = s.baselines(ctx)
+// Optimization lays out a plan and what it is compared with.
+func Optimization(o *study.Optimization) *Document {
+	e := o.Estimation
+	d := &Document{Data: o, Facts: stepFacts(&e.Model, o.BudgetBytes, e.GPU), Rows: optimizationRows(o), Notes: notes(o.Warnings)}
+	if o.Plan == nil {
+		d.Headline = Headline{"DOES NOT FIT", Bad, o.Refusal}
+		d.Tables = append(d.Tables, terms(e), alternatives(e))
+	} else {
+		d.Headline = planLine(o)
+		if o.TensorBudgetBytes > 0 {
+			d.Facts = append(d.Facts, reserveFact(o))
 		}
-	case Throughput:
-		return s.throughput(ctx, r, req)
-	case MaxBatch, MaxSeq:
-		return s.largest(ctx, r, req)
-	default:
-		if req.Target != nil {
-			return s.restricted(ctx, program, r, req)
+		if o.RestrictionPrice != nil {
+			d.Facts = append(d.Facts, targetFact(o))
 		}
-		res, err = strategy.Optimize(ctx, program, r)
+		d.Tables = append(d.Tables, layers(o))
+		if len(o.Largest) > 0 {
+			d.Tables = append(d.Tables, largest(o))
+		}
+		if len(o.Batches) > 0 {
+			d.Tables = append(d.Tables, batches(o))
+		}
+		d.Tables = append(d.Tables, alternatives(e))
+		if len(o.Menu) > 0 {
+			d.Tables = append(d.Tables, menu(o))
+		}
+		d.Tables = append(d.Tables, Table{Title: "why", Notes: o.Explanation})
 	}
-	var none *strategy.NoPlanError
+	if len(o.Hints) > 0 {
+		d.Tables = append(d.Tables, hints(e, o.Hints))
+	}
+	return d
+}
+
+// optimizationRows are the estimates with the sizes of the step, which an objective may have chosen.
+func optimizationRows(o *study.Optimization) Table {
+	t := entryRows(o.Estimation.Estimates)
+	t.Columns = append(t.Columns, Column{Name: "batch"}, Column{Name: "grad_accum"}, Column{Name: "seq"})
+	for i := range t.Rows {
+		t.Rows[i] = append(t.Rows[i], Count(o.Model.Batch), Count(o.Model.GradAccum), Count(o.Model.Seq))
+	}
+	return t
+}
+
+func planLine(o *study.Optimization) Headline {
+	h := Headline{Word: "PEAK", Text: o.Estimate.Peak.TensorBytes.Both()}
+	if o.Estimate.Verdict != nil {
+		h = verdictLine(o.Estimate, o.BudgetBytes)
+	}
+	switch o.Objective {
+	case study.Throughput, study.MaxBatch:
+		h.Text += fmt.Sprintf("; micro batch %d", o.Model.Batch)
+	case study.MaxSeq:
+		h.Text += fmt.Sprintf("; sequence length %s", unit.Grouped(int64(o.Model.Seq)))
+	}
+	extra := ""
+	if o.Estimate.Time != nil {
+		extra = unit.Percent(100*o.Estimate.Time.RecomputeOverhead) + " extra compute; "
+	}
+	h.Text += "; " + extra + study.PlanWords(&o.Plan.Plan, o.Model.Layers)
+	if o.RestrictionPrice != nil {
+		h.Text += "; " + restrictionWords(*o.RestrictionPrice)
+	}
+	return h
+}
+
+func reserveFact(o *study.Optimization) Fact {
+	var sum unit.Bytes
+	for _, it := range o.Reserve {
+		sum += it.Bytes
+	}
+	return Fact{"reserve", fmt.Sprintf("%s beside the tensors, which may take %s", sum.Both(), o.TensorBudgetBytes.Both())}
+}
+
+// targetFact is the target in one line, with what it costs.
+func targetFact(o *study.Optimization) Fact {
+	return Fact{"target", fmt.Sprintf("%s: %s; %s", o.For.Title, o.Shape, restrictionWords(*o.RestrictionPrice))}
+}
+
+// restrictionWords is the price of a restriction: "+3.2 % step time against the unrestricted plan".
+func restrictionWords(price float64) string {
 	switch {
-	case errors.As(err, &none) && none.Leanest != nil && s.fit(req, none.Leanest) == Tight:
-		return s.tightPlan(ctx, req, none)
-	case errors.As(err, &none) && none.Leanest != nil:
-		return s.infeasible(ctx, req, none)
-	case err != nil:
-		return nil, err
+	case price == 0:
+		return "as fast as the unrestricted plan"
+	case price < 0: // the unrestricted search is of one class, and a target may run others
+		return fmt.Sprintf("%s less step time than the plan without a target, which is of another class", unit.Percent(-100*price))
 	}
-	if req.Objective == Memory {
-		return s.optimization(req, res)
-	}
-	return s.certified(ctx, program, req, r, res)
+	return fmt.Sprintf("+%s step time against the unrestricted plan", unit.Percent(100*price))
 }
 
-// fit is the verdict on a step.
-func (s *Study) fit(req OptimizeRequest, tl *memory.Timeline) Verdict {
-	return Budget{Device: req.Device, Reserve: req.Reserve, Sheet: req.Card.Sheet}.Fit(unit.Bytes(tl.Peak.Bytes)).Verdict
-}
-
-// tightPlan is the plan with the lowest peak where none leaves the whole reserve and this one may run: the verdict that
-// estimate has for it.
-func (s *Study) tightPlan(ctx context.Context, req OptimizeRequest, none *strategy.NoPlanError) (*Optimization, error) {
-	o, err := s.optimization(req, &strategy.Result{
-		Class: none.Class, Leanest: true, Plan: none.LeanestPlan, Timeline: none.Leanest, Named: none.Named,
-	})
-	if err != nil {
-		return nil, err
+// layers is the plan per run of layers, with the price of the option where the menu has it.
+func layers(o *study.Optimization) Table {
+	t := planTable(&o.Plan.Plan, o.Model.Layers, "  ")
+	if len(o.Menu) == 0 {
+		return t
 	}
-	o.SmallestBudgetBytes = none.Smallest
-	if o.Hints, err = o.estimation.hints(ctx, true); err != nil {
-		return nil, err
+	t.Columns = append(t.Columns, Column{Name: "kept a layer"}, Column{Name: "extra time a layer"})
+	prices := map[string]study.MenuItem{}
+	for _, m := range o.Menu {
+		prices[m.Option] = m
 	}
-	o.Warnings = append(o.Warnings, fmt.Sprintf("no plan leaves the whole reserve, which takes a budget of %s; this one has the lowest peak and may run,"+
-		" if allocator and CUDA context take less than is counted: verify it on the device, or give --reserve", none.Smallest.Both()))
-	return o, nil
-}
-
-// found is the fastest plan at the study's own sizes, with its certificate.
-func (s *Study) found(ctx context.Context, req OptimizeRequest, r strategy.Request) (*Optimization, *strategy.Result, error) {
-	program, err := s.Program()
-	if err != nil {
-		return nil, nil, err
-	}
-	res, err := strategy.Optimize(ctx, program, r)
-	if err != nil {
-		return nil, nil, err
-	}
-	o, err := s.certified(ctx, program, req, r, res)
-	return o, res, err
-}
-
-// certified is a plan that was found to be the fastest, with its certificate.
-func (s *Study) certified(ctx context.Context, program *memory.Program, req OptimizeRequest, r strategy.Request, res *strategy.Result) (*Optimization, error) {
-	o, err := s.optimization(req, res)
-	if err != nil {
-		return nil, err
-	}
-	c, err := strategy.Certify(program, r, res)
-	if err != nil {
-		return nil, err
-	}
-	o.Certificate, o.Plan.Certificate = c, c
-	if res.Class != "nested" {
-		return o, nil
-	}
-	if err := o.bridges(ctx, res, s.Spec.Train.GradAccum); err != nil {
-		return nil, err
-	}
-	return o, nil
-}
-
-// optimization is a plan that was found. others are set beside it, before the named strategies.
-func (s *Study) optimization(req OptimizeRequest, res *strategy.Result, others ...*Price) (*Optimization, error) {
-	name := res.Plan.Strategy
-	if req.Target != nil {
-		name = req.Target.Name
-	}
-	o, err := s.judged(req, Choice{Name: name, Plan: res.Plan}, res.Timeline, res.Named, others...)
-	if err != nil {
-		return nil, err
-	}
-	o.TensorBudgetBytes = res.TensorBudget
-	for _, m := range res.Menu {
-		o.Menu = append(o.Menu, MenuItem{m.Option.Name, optionWords(&m.Option), m.Save, m.Backward, m.Time})
-	}
-	o.target, o.leanest = req.Target, res.Leanest
-	o.Class, o.Objective, o.Solution = res.Class, cmp.Or(req.Objective, Fastest), solutionOf(res)
-	o.Plan = o.file(req, s.Spec, res.Plan)
-	o.Explanation = o.explain(res.Plan)
-	return o, nil
-}
-
-// infeasible says what would do where no plan does.
-func (s *Study) infeasible(ctx context.Context, req OptimizeRequest, none *strategy.NoPlanError) (*Optimization, error) {
-	o, err := s.judged(req, Choice{Name: "the leanest plan", Plan: none.LeanestPlan}, none.Leanest, none.Named)
-	if err != nil {
-		return nil, err
-	}
-	o.SmallestBudgetBytes, o.verdict = none.Smallest, none.Error()
-	o.Reason = fmt.Sprintf("%s: the leanest plan peaks at %s in the %s", none.Error(), o.Estimate.Peak.TensorBytes.Both(), where(none.Leanest))
-	o.Hints, err = o.estimation.hints(ctx, true)
-	return o, err
-}
-
-// judged holds a plan and the alternatives against the budget.
-func (s *Study) judged(req OptimizeRequest, best Choice, tl *memory.Timeline, as []strategy.Alternative, others ...*Price) (*Optimization, error) {
-	prices, err := s.prices(best, tl, as, others...)
-	if err != nil {
-		return nil, err
-	}
-	e := s.assemble(prices, Request{Card: req.Card, Device: req.Device, Reserve: req.Reserve})
-	e.choose(0)
-	o := &Optimization{
-		FormatVersion: formatVersion, BudgetBytes: req.Device, Model: e.Model, GPU: e.GPU, Assumptions: e.Assumptions,
-		Warnings: e.Warnings, Estimate: &e.Estimates[0], Alternatives: append([]Entry{}, e.Estimates[1:]...), estimation: e,
-	}
-	for _, it := range e.budget.Items(o.Estimate.Peak.TensorBytes) {
-		o.Reserve = append(o.Reserve, ReserveItem(it))
-	}
-	return o, nil
-}
-
-// baselines prices the named strategies where the solver did not.
-func (s *Study) baselines(ctx context.Context) ([]strategy.Alternative, error) {
-	var out []strategy.Alternative
-	for _, name := range strategy.Baselines {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+	for i, r := range t.Rows {
+		var kept, extra any
+		if m, ok := prices[r[2].(string)]; ok {
+			kept, extra = m.KeptBytes, unit.Duration(m.TimeNanoseconds)
 		}
-		named, err := plan.Named(name, s.Graph().Layers)
-		if err != nil {
-			continue // a K that this model does not have
-		}
-		p, err := s.Price(Choice{Name: name, Plan: named})
-		var unfit *StrategyError
-		switch {
-		case errors.As(err, &unfit):
-			continue // a part that this model does not have
-		case err != nil:
-			return nil, err
-		}
-		out = append(out, strategy.Alternative{Name: name, Timeline: p.Timeline})
+		t.Rows[i] = append(r, kept, extra)
 	}
-	return out, nil
+	return t
 }
 
-// solutionOf is how far the search for the plan got.
-func solutionOf(res *strategy.Result) *Solution {
-	if n := res.Nested; n != nil {
-		closed := strategy.Recurrence
-		if n.Nodes == nil {
-			closed = "stopped"
+// planTable is a plan per run of layers, with what is inside a segment below it, indented.
+func planTable(p *plan.Plan, layers int, indent string) Table {
+	t := Table{Title: "the plan", Columns: []Column{{Name: "layers"}, {Name: "count"}, {Name: "option"}, {Name: "what is done"}}}
+	for _, r := range study.Tree(p, layers) {
+		span := fmt.Sprintf("%d-%d", r.First, r.Last)
+		if r.First == r.Last {
+			span = fmt.Sprint(r.First)
 		}
-		return &Solution{string(n.Status), n.Time, n.Bound, closed}
+		in := strings.Repeat(indent, r.Depth)
+		t.Rows = append(t.Rows, Row{in + span, Count(r.Last - r.First + 1), r.Option, in + r.Words})
 	}
-	s := res.Solution
-	if s == nil {
-		return nil // a member of a family, found by trying all
-	}
-	return &Solution{string(s.Status), s.Time, s.Bound, s.Closed}
+	return t
 }
 
-// prices are the best plan and the alternatives, with who holds the bytes of their peaks.
-func (s *Study) prices(best Choice, tl *memory.Timeline, as []strategy.Alternative, others ...*Price) ([]*Price, error) {
-	p, err := s.settle(best, tl)
-	if err != nil {
-		return nil, err
+// alternatives are the plan and the named strategies side by side.
+func alternatives(e *study.Estimation) Table {
+	t := Table{
+		Title:   "alternatives",
+		Columns: []Column{{Name: "strategy"}, {Name: "peak"}, {Name: "extra compute"}, {Name: "tokens/s"}, {Name: "verdict"}, {Name: "where the peak is"}},
 	}
-	out := append([]*Price{p}, others...)
-	for _, a := range as {
-		named, err := plan.Named(a.Name, s.Graph().Layers)
-		if err != nil {
-			return nil, err
+	for i := range e.Estimates {
+		en := &e.Estimates[i]
+		var extra, rate any
+		if en.Time != nil {
+			extra, rate = Percent(100*en.Time.RecomputeOverhead), Rate(en.Time.TokensPerSecond)
 		}
-		if p, err = s.settle(Choice{Name: a.Name, Plan: named}, a.Timeline); err != nil {
-			return nil, err
+		verdict := ""
+		if en.Verdict != nil {
+			verdict = string(*en.Verdict)
 		}
-		out = append(out, p)
+		t.Rows = append(t.Rows, Row{en.Strategy, en.Peak.TensorBytes, extra, rate, verdict, en.Simulation.Where()})
 	}
-	return out, nil
+	return t
 }
 
-// file is the plan with what is predicted of it.
-func (o *Optimization) file(req OptimizeRequest, spec *model.Spec, p *plan.Plan) *plan.File {
-	f := plan.NewFile(p, spec, req.Tool)
-	f.Class, f.Budget = o.Class, req.Device
-	en := o.Estimate
-	f.Predicted = &plan.Predicted{Peak: en.Peak.TensorBytes, Phase: en.Peak.Phase, Block: en.Peak.Block}
-	if en.Time != nil {
-		f.Predicted.StepTime, f.Predicted.GPU, f.Predicted.Overhead = en.Time.StepNanoseconds, o.GPU.Name, en.Time.RecomputeOverhead
+// menu lists the ways to treat one layer that the plan uses, and the two ends.
+func menu(o *study.Optimization) Table {
+	t := Table{
+		Title:   "options of a layer in the middle",
+		Columns: []Column{{Name: "option"}, {Name: "what is done"}, {Name: "kept"}, {Name: "needed in backward"}, {Name: "extra time"}},
 	}
-	return f
-}
-
-// explain says in sentences which layers are recomputed, what that buys, and why these.
-func (o *Optimization) explain(p *plan.Plan) []string {
-	layers := o.Model.Layers
-	treated, early := 0, true
-	rs := runs(p, layers)
-	for i, r := range rs {
-		if !r.keeps {
-			treated += r.last - r.first + 1
-			early = early && (i == 0 || !rs[i-1].keeps)
+	used := []string{plan.Keep.Name, plan.Full.Name}
+	for _, r := range study.Tree(&o.Plan.Plan, o.Model.Layers) {
+		used = append(used, r.Option)
+	}
+	for _, m := range o.Menu {
+		if slices.Contains(used, m.Option) {
+			t.Rows = append(t.Rows, Row{m.Option, m.Words, m.KeptBytes, m.BackwardBytes, unit.Duration(m.TimeNanoseconds)})
 		}
 	}
-	if treated == 0 {
-		return []string{"Everything fits without recomputing anything."}
+	if n := len(o.Menu) - len(t.Rows); n > 0 {
+		t.Notes = []string{fmt.Sprintf("%d more were weighed; --format json lists them", n)}
 	}
-	out := []string{fmt.Sprintf("%d of %d layers recompute something: %s.", treated, layers, planWords(p, layers))}
-	for i, p := range o.estimation.prices {
-		if len(p.Plan.Nodes) == 0 {
-			was := o.estimation.Estimates[i]
-			saved := was.Peak.TensorBytes - o.Estimate.Peak.TensorBytes
-			cost := ""
-			if o.Estimate.Time != nil {
-				cost = fmt.Sprintf(" for %s more time", percent(100*o.Estimate.Time.RecomputeOverhead))
-			}
-			out = append(out, fmt.Sprintf("That lowers the peak by %s against keeping everything%s.", saved.Both(), cost))
+	return t
+}
+
+// largest sets the strategies side by side.
+func largest(o *study.Optimization) Table {
+	t := Table{
+		Title:   "the largest micro batch within the budget",
+		Columns: []Column{{Name: "strategy"}, {Name: "micro batch"}, {Name: "peak"}, {Name: "extra compute"}, {Name: "tokens/s"}},
+	}
+	size := func(l *study.Largest) int { return l.Batch }
+	if o.Objective == study.MaxSeq {
+		t.Title = fmt.Sprintf("the longest sequence within the budget, in steps of %d tokens", study.SeqStep)
+		t.Columns[1].Name = "tokens"
+		size = func(l *study.Largest) int { return l.Seq }
+	}
+	for i := range o.Largest {
+		l := &o.Largest[i]
+		if size(l) == 0 {
+			t.Rows = append(t.Rows, Row{l.Strategy, nil, nil, nil, nil})
+			t.Notes = append(t.Notes, l.Strategy+" fits with none")
+			continue
 		}
+		r := Row{l.Strategy, Count(size(l)), l.PeakBytes, nil, nil}
+		if l.RecomputeOverhead != nil {
+			r[3], r[4] = Percent(100**l.RecomputeOverhead), Rate(l.TokensPerSecond)
+		}
+		t.Rows = append(t.Rows, r)
 	}
-	if most := mostForwards(p.Nodes); most > 1 && o.Class == "nested" {
-		out = append(out, fmt.Sprintf("A segment keeps its input alone; right before its backward its layers run again together. No layer runs forward as a whole more than %d times a step.", most))
-	}
-	why := ""
-	if early && treated < layers && o.Class == "flat" {
-		why = "The first layers are recomputed and the last are kept: backward frees the last ones before it needs the room to recompute the first. "
-	}
-	return append(out, why+o.best())
+	return t
 }
 
-// best says in what the plan is the best.
-func (o *Optimization) best() string {
-	switch {
-	case o.leanest && o.target != nil:
-		return fmt.Sprintf("It has the lowest peak of the plans tried that %s can run.", o.target.Title)
-	case o.leanest && o.Class == "nested":
-		return "No nested plan has a lower peak, by prices on the safe side: where they count more bytes than a simulation does, one may exist."
-	case o.leanest:
-		return fmt.Sprintf("No %s plan has a lower peak.", o.Class)
-	case o.target != nil:
-		return fmt.Sprintf("It is the fastest plan within the budget that %s can run: %s.", o.target.Title, o.Shape)
-	case o.Class == "nested" && o.Solution.Status == string(solve.Optimal):
-		return "No nested plan within the budget is faster, by prices on the safe side: where they count more bytes than a simulation does, a slightly faster plan may exist."
-	case o.Solution.Status == string(solve.Optimal):
-		return fmt.Sprintf("No %s plan within the budget is faster.", o.Class)
+// batches sets the micro batches side by side.
+func batches(o *study.Optimization) Table {
+	t := Table{
+		Title:   "micro batches",
+		Columns: []Column{{Name: "batch"}, {Name: "accumulated"}, {Name: "peak"}, {Name: "tokens/s"}, {Name: "without recompute"}, {Name: "fastest plan"}},
 	}
-	return fmt.Sprintf("The search stopped: a faster plan can save at most %s a step.", unit.Duration(o.Solution.TimeNanoseconds-o.Solution.BoundNanoseconds))
+	for _, b := range o.Batches {
+		r := Row{Count(b.Batch), Count(b.GradAccum), nil, nil, Rate(b.IdealPerSecond), "does not fit"}
+		if b.TokensPerSecond > 0 {
+			r[2], r[3], r[5] = b.PeakBytes, Rate(b.TokensPerSecond), b.Words
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	return t
 }
-
-// Feasible is true if there is a plan.
-func (o *Optimization) Feasible() bool { return o.Plan != nil }

@@ -1,6 +1,6 @@
-// Package report turns results into what people and programs read. A Document holds a headline, facts and Tables as
-// data; text, Markdown, CSV and JSON are renderings of it, and JSON prints the same structs that the tables are made
-// from. A Study prices strategies of one spec, and an Estimation is its result with verdicts and hints.
+// Package report lays answers out for people and programs. A Document holds a headline, facts and Tables as data; text,
+// Markdown, CSV and JSON are renderings of it, and JSON prints the very structs that the tables are made from. It builds no
+// model, simulates nothing and searches nothing: package study does.
 package report
 
 import (
@@ -131,11 +131,11 @@ func forPeople(cell any) string {
 		}
 		return "no"
 	case Percent:
-		return percent(float64(v))
+		return unit.Percent(float64(v))
 	case Count:
-		return grouped(int64(v))
+		return unit.Grouped(int64(v))
 	case Rate:
-		return grouped(int64(v + 0.5))
+		return unit.Grouped(int64(v + 0.5))
 	case Scaled:
 		return strconv.FormatFloat(float64(v.Value)/float64(v.One), 'f', -1, 64)
 	case fmt.Stringer: // sizes and times
@@ -161,28 +161,4 @@ func forPrograms(cell any) string {
 		return strconv.FormatInt(v.Value, 10)
 	}
 	return forPeople(cell)
-}
-
-// percent prints one decimal; "0 %" and "100 %" are exactly that.
-func percent(v float64) string {
-	switch {
-	case v == 0 || v == 100:
-		return strconv.Itoa(int(v)) + " %"
-	case v > 0 && v < 0.05:
-		return "< 0.1 %"
-	}
-	return strconv.FormatFloat(v, 'f', 1, 64) + " %"
-}
-
-// grouped prints a whole number in groups of three digits: 124,439,808.
-func grouped(v int64) string {
-	s := strconv.FormatInt(v, 10)
-	start := 0
-	if v < 0 {
-		start = 1
-	}
-	for i := len(s) - 3; i > start; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

@@ -95,8 +95,8 @@ func TestGrouped(t *testing.T) {
 		v    int64
 		want string
 	}{{0, "0"}, {999, "999"}, {1000, "1,000"}, {-1000, "-1,000"}, {-999, "-999"}, {124439808, "124,439,808"}} {
-		if got := grouped(c.v); got != c.want {
-			t.Errorf("grouped(%d) = %q, want %q", c.v, got, c.want)
+		if got := unit.Grouped(c.v); got != c.want {
+			t.Errorf("unit.Grouped(%d) = %q, want %q", c.v, got, c.want)
 		}
 	}
 }

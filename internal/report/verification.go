@@ -1,299 +1,263 @@
 package report
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 
-	"ckptplan/internal/exec"
-	"ckptplan/internal/model"
+	"ckptplan/internal/study"
 	"ckptplan/internal/unit"
 )
 
-// Verification is what `verify` prints as JSON; the tables show the same.
-type Verification struct {
-	FormatVersion int    `json:"format_version"`
-	Model         Model  `json:"model"`
-	Engine        string `json:"engine"`
-	Device        string `json:"device"`
-	// Environment is versions, card, driver and seed.
-	Environment map[string]any `json:"environment"`
-	// GPU is the card that times are predicted for.
-	GPU         Card     `json:"gpu"`
-	Assumptions []string `json:"assumptions"`
-	Predicted   Entry    `json:"predicted"`
-	// Measured is absent if the device ran out of memory.
-	Measured    *Measured    `json:"measured,omitempty"`
-	Tolerance   float64      `json:"tolerance"`
-	Differences []Difference `json:"differences"`
-	// Gradients are absent where values are not computed (meta) or no baseline was run.
-	Gradients   *Gradients   `json:"gradients,omitempty"`
-	Baseline    *Baseline    `json:"baseline,omitempty"`
-	OutOfMemory *OutOfMemory `json:"out_of_memory,omitempty"`
-	Notes       []string     `json:"notes,omitempty"`
-	Verdict     Agreement    `json:"verdict"`
-
-	comparison *exec.Comparison
-	onCUDA     bool
-}
-
-// Agreement is the verdict of a verification.
-type Agreement string
-
-// The verdicts of a verification.
-const (
-	Agrees  Agreement = "agrees"
-	Differs Agreement = "differs"
-)
-
-// Measured is what was measured, under the keys of an Entry. What the engine cannot see is absent.
-type Measured struct {
-	Strategy       string                `json:"strategy"`
-	Peak           exec.Peak             `json:"peak"`
-	Phases         map[string]exec.Level `json:"phases"`
-	BeforeBackward exec.Level            `json:"before_backward"`
-	Time           *MeasuredTime         `json:"time,omitempty"`
-	// Retries counts how often the caching allocator gave its cache back and tried again.
-	Retries int `json:"allocation_retries,omitempty"`
-}
-
-// MeasuredTime is the mean of the timed steps.
-type MeasuredTime struct {
-	StepNanoseconds int64 `json:"step_ns"`
-	// HalfWidth is that of the 95 % confidence interval of the mean; absent with one step.
-	HalfWidth       int64   `json:"step_half_width_ns,omitempty"`
-	Steps           int     `json:"steps"`
-	TokensPerSecond float64 `json:"tokens_per_second"`
-	// RecomputeOverhead is the time beyond the baseline's step, in parts of it; absent without a baseline.
-	RecomputeOverhead *float64 `json:"recompute_overhead,omitempty"`
-	// OverheadHalfWidth is that of its 95 % interval, from those of both steps.
-	OverheadHalfWidth float64 `json:"recompute_overhead_half_width,omitempty"`
-}
-
-// Difference is one amount, predicted and measured.
-type Difference struct {
-	What      string     `json:"what"`
-	Predicted unit.Bytes `json:"predicted_bytes"`
-	Measured  unit.Bytes `json:"measured_bytes"`
-	// Share is how far the measured amount is above the predicted one, in parts of the measured one.
-	Share  float64 `json:"difference"`
-	Within bool    `json:"within_tolerance"`
-}
-
-// Gradients compare the plan's loss and gradients with the baseline's.
-type Gradients struct {
-	// Equal is to the bit. Agree is up to Tolerance of a gradient's norm, for kernels that add in no fixed order.
-	Equal        bool     `json:"equal"`
-	Agree        bool     `json:"agree"`
-	Tolerance    float64  `json:"tolerance"`
-	Parameters   int      `json:"parameters"`
-	BaselineLoss *float64 `json:"baseline_loss,omitempty"`
-	Loss         *float64 `json:"loss,omitempty"`
-	// Worst is the parameter whose gradient is off most, by Difference of its norm; Causes are what explains it.
-	Worst      string   `json:"worst,omitempty"`
-	Difference *float64 `json:"difference,omitempty"`
-	Causes     []string `json:"causes,omitempty"`
-}
-
-// Baseline is the step without checkpointing.
-type Baseline struct {
-	Predicted Entry     `json:"predicted"`
-	Measured  *Measured `json:"measured"`
-}
-
-// OutOfMemory is the answer of a device that the step does not fit.
-type OutOfMemory struct {
-	Requested unit.Bytes `json:"requested_bytes"`
-	Allocated unit.Bytes `json:"allocated_bytes"`
-	Reserved  unit.Bytes `json:"reserved_bytes"`
-	Free      unit.Bytes `json:"free_bytes"`
-	Total     unit.Bytes `json:"total_bytes"`
-	// Offered is what the run could take of the total; absent if that is not known.
-	Offered unit.Bytes `json:"offered_bytes,omitempty"`
-
-	err error
-}
-
-// Run is a verification that was done: the plan's price and what an engine measured of it.
-type Run struct {
-	Plan  *Price
-	Card  Card
-	Steps *exec.Measurement
-	// Failed is set instead of Steps if the device ran out of memory: an error that wraps an *exec.MemoryError.
-	Failed error
-	// Engine and Device are said where there is no measurement.
-	Engine, Device string
-	// Baseline is the price of the step without checkpointing, and Bare its measurement; nil if it was not run.
-	Baseline *Price
-	Bare     *exec.Measurement
-	// Offered is the memory that the run could take, 0 if that is not known.
-	Offered   unit.Bytes
-	Tolerance float64 // 0.05 is 5 %
-	Seed      int64
-	Notes     []string
-}
-
-// Verify holds measurements against the prediction.
-func (s *Study) Verify(r Run) *Verification {
-	v := &Verification{
-		FormatVersion: formatVersion, Model: s.describe(r.Plan.Timeline.Graph()), Engine: r.Engine, Device: r.Device, GPU: r.Card,
-		Assumptions: append(append([]string{}, s.Spec.Defaults...), r.Plan.Timeline.Graph().Assumptions...),
-		Predicted:   s.entryOf(r.Plan, r.Card), Tolerance: r.Tolerance, Differences: []Difference{}, Notes: r.Notes,
-		Environment: map[string]any{"seed": r.Seed}, onCUDA: OnCUDA(r.Device),
-	}
-	v.GPU.Name = r.Card.Sheet.Name
-	if r.Steps == nil {
-		v.ranOut(r)
-		return v
-	}
-	for k, x := range r.Steps.Environment {
-		v.Environment[k] = x
-	}
-	if s.cpu {
-		v.Notes = append(v.Notes, s.cpuNotes()...)
-	}
-	v.Measured = s.measured(r.Plan.Name, r.Steps)
-	v.comparison = exec.Compare(r.Plan.Timeline, r.Steps, r.Tolerance)
-	for _, d := range v.comparison.Lines {
-		v.Differences = append(v.Differences, Difference{d.What, d.Predicted, d.Measured, 0 - d.Share, d.Within})
-	}
-	if r.Bare != nil {
-		v.against(s, r)
-	}
-	v.Verdict = Agrees
-	if !v.comparison.Agrees || v.Gradients != nil && !v.Gradients.Agree {
-		v.Verdict = Differs
-	}
-	return v
-}
-
-func (s *Study) entryOf(p *Price, c Card) Entry {
-	return s.assemble([]*Price{p}, Request{Card: c}).Estimates[0]
-}
-
-// ranOut is the verdict where the device was too small: it agrees if that was predicted.
-func (v *Verification) ranOut(r Run) {
-	v.OutOfMemory = &OutOfMemory{Offered: r.Offered, err: r.Failed}
-	var m *exec.MemoryError
-	if errors.As(r.Failed, &m) {
-		v.OutOfMemory.Requested, v.OutOfMemory.Allocated, v.OutOfMemory.Reserved = m.Requested, m.Allocated, m.Reserved
-		v.OutOfMemory.Free, v.OutOfMemory.Total = m.Free, m.Total
-	}
-	need := v.Predicted.Peak.TensorBytes
-	if v.onCUDA {
-		need = Budget{Device: r.Offered, Reserve: -1, Sheet: r.Card.Sheet}.Fit(need).Need
-	}
-	v.Verdict = Differs
-	if r.Offered > 0 && need > r.Offered {
-		v.Verdict = Agrees
-	}
-}
-
-// against compares with the step without checkpointing: time and values.
-func (v *Verification) against(s *Study, r Run) {
-	v.Baseline = &Baseline{Predicted: s.entryOf(r.Baseline, r.Card), Measured: s.measured(r.Baseline.Name, r.Bare)}
-	if bare := v.Baseline.Measured.Time; bare != nil && v.Measured.Time != nil {
-		v.Measured.Time.beyond(bare)
-	}
-	if len(r.Bare.Gradients) == 0 {
-		return
-	}
-	x := exec.CompareValues(r.Bare, r.Steps, significand(s.Spec.Precision))
-	v.Gradients = &Gradients{
-		Equal: x.Equal, Agree: x.Close, Tolerance: x.Tolerance, Parameters: len(r.Steps.Gradients),
-		BaselineLoss: finite(x.BaselineLoss), Loss: finite(x.PlanLoss), Worst: x.Worst, Causes: x.Causes,
-	}
-	if x.Worst != "" {
-		v.Gradients.Difference = finite(x.Off)
-	}
-}
-
-// beyond sets the overhead over the baseline's step: the ratio r of two means less 1. Its relative error is the root of
-// the sum of the squares of theirs.
-func (t *MeasuredTime) beyond(bare *MeasuredTime) {
-	plan, base := float64(t.StepNanoseconds), float64(bare.StepNanoseconds)
-	r := plan / base
-	extra := r - 1
-	t.RecomputeOverhead = &extra
-	if t.HalfWidth > 0 && bare.HalfWidth > 0 {
-		t.OverheadHalfWidth = r * math.Hypot(float64(t.HalfWidth)/plan, float64(bare.HalfWidth)/base)
-	}
-}
-
-func (s *Study) measured(strategy string, m *exec.Measurement) *Measured {
-	m.Peak.Op, _, _ = strings.Cut(opName(m.Peak.Op), ".") // without its overload
-	out := &Measured{Strategy: strategy, Peak: m.Peak, Phases: m.Phases, BeforeBackward: m.BeforeBackward, Retries: m.Retries}
-	if t, ok := m.StepTime(); ok && t.Mean > 0 {
-		out.Time = &MeasuredTime{StepNanoseconds: int64(t.Mean), Steps: t.N, TokensPerSecond: float64(s.Tokens()) / unit.Duration(t.Mean).Seconds()}
-		if !math.IsNaN(t.Half) {
-			out.Time.HalfWidth = int64(t.Half)
+// Verification lays out prediction and measurement side by side.
+func Verification(v *study.Verification) *Document {
+	d := &Document{Headline: verifyLine(v), Facts: verifyFacts(v), Data: v, Rows: differences(v), Notes: notes(v.Notes)}
+	if v.Measured != nil {
+		d.Tables = append(d.Tables, phases(v))
+		if t, ok := levels(v); ok {
+			d.Tables = append(d.Tables, t)
+		}
+		if v.Measured.Time != nil {
+			d.Tables = append(d.Tables, times(v))
 		}
 	}
-	return out
+	return d
 }
 
-// cpuNotes say where the prediction is for other ops than a CUDA device's.
-func (s *Study) cpuNotes() []string {
-	var ops []string
-	if d := s.Spec.Dropout; d.Embedding+d.Attention+d.Residual+d.MLP > 0 {
-		ops = append(ops, "dropout (its mask is as wide as its input)")
+// verifyLine is the verdict: about the peak if all is within tolerance, else about what differs most.
+func verifyLine(v *study.Verification) Headline {
+	switch {
+	case v.OutOfMemory != nil:
+		text := "as predicted"
+		if v.Verdict == study.Differs {
+			text = "against the prediction"
+		}
+		text += fmt.Sprintf(": the peak with %s is predicted to be %s", v.Predicted.Strategy, precise(v.Predicted.Peak.TensorBytes))
+		if v.OutOfMemory.Offered > 0 {
+			text += fmt.Sprintf(", the device offers %s", precise(v.OutOfMemory.Offered))
+		}
+		return Headline{"OUT OF MEMORY", Bad, text}
+	case v.Gradients != nil && !v.Gradients.Agree:
+		return Headline{"DIFFERS", Bad, "gradients: " + whyDiffer(v.Gradients)}
 	}
-	if s.Spec.Attention == "sdpa" || s.Spec.Attention == "flash2" {
-		ops = append(ops, "attention")
+	at := v.Differences[len(v.Differences)-1] // the peak
+	h := Headline{Word: "AGREES", Tone: Good}
+	if v.Verdict == study.Differs {
+		h = Headline{Word: "DIFFERS", Tone: Bad}
+		at = slices.MaxFunc(v.Differences, func(a, b study.Difference) int {
+			switch x, y := math.Abs(a.Share), math.Abs(b.Share); {
+			case x < y:
+				return -1
+			case x > y:
+				return 1
+			}
+			return 0
+		})
 	}
-	if _, amp := s.Spec.Precision.Autocast(); amp {
-		ops = append(ops, "autocast (norms, powers and softmax stay in 16 bits)")
-	}
-	if len(ops) == 0 {
-		return nil
-	}
-	return []string{"the prediction is for the CPU's own ops for " + strings.Join(ops, " and ") + ": a CUDA device has others, which --device meta shows"}
+	h.Text = fmt.Sprintf("%s %s predicted, %s measured (%s, tolerance %s)", at.What, precise(at.Predicted), precise(at.Measured), signed(at.Share), study.Tolerance(v.Tolerance))
+	return h
 }
 
-// significand is the number of bits of the type that products are computed in.
-func significand(p model.Precision) int {
-	compute := p.Weights()
-	if low, on := p.Autocast(); on {
-		compute = low
+// whyDiffer says what is wrong with gradients.
+func whyDiffer(g *study.Gradients) string {
+	if len(g.Causes) > 0 {
+		return strings.Join(g.Causes, "; ")
 	}
-	switch compute {
-	case model.BF16:
-		return 8
-	case model.F16:
-		return 11
-	}
-	return 24
+	return gradientsOff(g)
 }
 
-// finite is a number that JSON can hold, or nil.
-func finite(x float64) *float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil
+// gradientsOff says how far off gradients are.
+func gradientsOff(g *study.Gradients) string {
+	if g.Difference == nil {
+		return g.Worst + " is not there in both runs, or is no number"
 	}
-	return &x
+	of := "its norm"
+	if g.Worst == "loss" {
+		of = "the baseline's"
+	}
+	return fmt.Sprintf("%s is off by %s of %s", g.Worst, strings.TrimPrefix(signed(*g.Difference), "+"), of)
 }
 
-// Need is what a CUDA device must have free for a plan: tensors and the reserve beside them.
-func (p *Price) Need(c Card) unit.Bytes {
-	return Budget{Reserve: -1, Sheet: c.Sheet}.Fit(unit.Bytes(p.Timeline.Peak.Bytes)).Need
-}
-
-// DifferError says that the result, which was printed, is that prediction and measurement differ.
-type DifferError struct{ Text string }
-
-func (e *DifferError) Error() string { return e.Text }
-
-// Err is a *DifferError, the error of a device that ran out of memory, or nil.
-func (v *Verification) Err() error {
+func verifyFacts(v *study.Verification) []Fact {
+	facts := []Fact{{"model", modelLine(&v.Model)}, {"plan", v.Predicted.Strategy}}
+	engine := v.Engine + " on " + v.Device
+	if card, ok := v.Environment["gpu"].(string); ok {
+		engine += ", " + card
+	}
+	facts = append(facts, Fact{"engine", engine}, Fact{"versions", versions(v)})
 	if v.OutOfMemory != nil {
-		return v.OutOfMemory.err
+		facts = append(facts, Fact{"device", strings.TrimPrefix(v.OutOfMemory.Err.Error(), "device ")})
 	}
-	if v.Verdict == Agrees {
+	if g := v.Gradients; g != nil {
+		facts = append(facts, Fact{"gradients", gradientsLine(g)})
+	}
+	if b := v.Baseline; b != nil {
+		predicted, measured := b.Predicted.Peak.TensorBytes, b.Measured.Peak.Tensor
+		share := float64(measured-predicted) / float64(measured)
+		facts = append(facts, Fact{"baseline", fmt.Sprintf("peak without checkpointing %s predicted, %s measured (%s)", precise(predicted), precise(measured), signed(share))})
+	}
+	return facts
+}
+
+// gradientsLine compares values with the baseline's.
+func gradientsLine(g *study.Gradients) string {
+	switch {
+	case g.Equal:
+		return fmt.Sprintf("loss and the gradients of all %d parameters are the baseline's, bit for bit", g.Parameters)
+	case g.Agree:
+		return fmt.Sprintf("those of the baseline within %s of their norm (%s)", unit.Percent(100*g.Tolerance), gradientsOff(g))
+	}
+	return "not those of the baseline: " + gradientsOff(g)
+}
+
+// versions is the environment in one line, but the card, which the engine's line names.
+func versions(v *study.Verification) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(v.Environment)) {
+		if k == "gpu" {
+			continue
+		}
+		text := fmt.Sprint(v.Environment[k])
+		if f, ok := v.Environment[k].(float64); ok {
+			text = strconv.FormatFloat(f, 'f', -1, 64)
+			if strings.HasSuffix(k, "_bytes") {
+				text = unit.Bytes(f).Decimal()
+			}
+		}
+		parts = append(parts, strings.TrimSuffix(k, "_bytes")+" "+text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// phases sets prediction and measurement side by side.
+func phases(v *study.Verification) Table {
+	t := Table{
+		Title:   "tensor bytes of a step with optimizer state",
+		Columns: []Column{{Name: "phase"}, {Name: "predicted"}, {Name: "measured"}, {Name: "measured is"}, {Name: "tolerance"}, {Name: "verdict"}},
+	}
+	for _, d := range v.Differences {
+		verdict := study.Agrees
+		if !d.Within {
+			verdict = study.Differs
+		}
+		t.Rows = append(t.Rows, Row{d.What, d.Predicted, d.Measured, signed(d.Share), "±" + study.Tolerance(v.Tolerance), string(verdict)})
+	}
+	return t
+}
+
+// levels keeps allocated, reserved and device total apart; false if the engine sees none of them.
+func levels(v *study.Verification) (Table, bool) {
+	p := v.Measured.Peak
+	if p.Allocated == 0 && p.Reserved == 0 && p.DeviceTotal == 0 {
+		return Table{}, false
+	}
+	t := Table{Title: "the measured peak in the device's terms", Columns: []Column{{Name: "term"}, {Name: "measured"}, {Name: "what it counts"}}}
+	for _, l := range []struct {
+		name, what string
+		bytes      unit.Bytes
+	}{
+		{"tensors", "what was asked for, with the workspaces of libraries", p.Tensor},
+		{"allocated", "the caching allocator's blocks", p.Allocated},
+		{"reserved", "the caching allocator's segments", p.Reserved},
+		{"device total", "the driver's count, with the CUDA context", p.DeviceTotal},
+	} {
+		if l.bytes > 0 {
+			t.Rows = append(t.Rows, Row{l.name, l.bytes, l.what})
+		}
+	}
+	if n := v.Measured.Retries; n > 0 {
+		t.Notes = []string{fmt.Sprintf("the allocator had to give its cache back %d times: the device is nearly full, and times suffer", n)}
+	}
+	return t, true
+}
+
+// times sets step times side by side. Predicted steps are those of a card: beside another device's they say nothing,
+// but the share that recomputing adds does.
+func times(v *study.Verification) Table {
+	m := v.Measured.Time
+	t := Table{
+		Title:   timesTitle(m.Steps),
+		Columns: []Column{{Name: ""}, {Name: "predicted for " + v.GPU.Name}, {Name: "measured"}, {Name: "±"}},
+	}
+	step, rate := predictedStep(v, &v.Predicted)
+	t.Rows = append(t.Rows, Row{"step", step, unit.Duration(m.StepNanoseconds), halfWidth(m)})
+	if v.Baseline != nil && v.Baseline.Measured.Time != nil {
+		b := v.Baseline.Measured.Time
+		bare, _ := predictedStep(v, &v.Baseline.Predicted)
+		t.Rows = append(t.Rows, Row{"step without checkpointing", bare, unit.Duration(b.StepNanoseconds), halfWidth(b)})
+		var extra, half any
+		if p := v.Predicted.Time; p != nil {
+			extra = Percent(100 * p.RecomputeOverhead)
+		}
+		if m.OverheadHalfWidth > 0 {
+			half = Percent(100 * m.OverheadHalfWidth)
+		}
+		t.Rows = append(t.Rows, Row{"extra time of the plan", extra, Percent(100 * *m.RecomputeOverhead), half})
+	}
+	t.Rows = append(t.Rows, Row{"tokens/s", rate, Rate(m.TokensPerSecond), nil})
+	if !slices.ContainsFunc(t.Rows, func(r Row) bool { return r[1] != nil }) {
+		t.Columns = slices.Delete(t.Columns, 1, 2)
+		for i := range t.Rows {
+			t.Rows[i] = slices.Delete(t.Rows[i], 1, 2)
+		}
+	}
+	return t
+}
+
+func timesTitle(steps int) string {
+	if steps == 1 {
+		return "time (of one step)"
+	}
+	return fmt.Sprintf("time (mean of %d steps, ± its 95 %% interval)", steps)
+}
+
+// predictedStep is the time and the rate of a predicted step, or nil where the device is no card.
+func predictedStep(v *study.Verification, en *study.Entry) (step, rate any) {
+	if en.Time == nil || !v.OnCUDA {
+		return nil, nil
+	}
+	return unit.Duration(en.Time.StepNanoseconds), Rate(en.Time.TokensPerSecond)
+}
+
+func halfWidth(t *study.MeasuredTime) any {
+	if t.HalfWidth == 0 {
 		return nil
 	}
-	if v.Gradients != nil && !v.Gradients.Agree {
-		return &DifferError{"the plan changes the gradients"}
+	return unit.Duration(t.HalfWidth)
+}
+
+// differences is one line an amount, for CSV.
+func differences(v *study.Verification) Table {
+	t := Table{Columns: []Column{
+		{Name: "what"},
+		{Name: "predicted_bytes"},
+		{Name: "measured_bytes"},
+		{Name: "difference"},
+		{Name: "within_tolerance"},
+	}}
+	for _, d := range v.Differences {
+		t.Rows = append(t.Rows, Row{d.What, d.Predicted, d.Measured, Percent(100 * d.Share), d.Within})
 	}
-	return &DifferError{fmt.Sprintf("prediction and measurement differ by more than %s", tolerance(v.Tolerance))}
+	return t
+}
+
+// precise prints a size with four digits: two amounts that are compared differ in the last ones.
+func precise(b unit.Bytes) string {
+	decimal, _, _ := strings.Cut(b.Echo(), " (")
+	return decimal
+}
+
+// signed prints a share with its sign; "0 %" is exactly that.
+func signed(share float64) string {
+	v := 100 * share
+	switch {
+	case v == 0:
+		return "0 %"
+	case math.Abs(v) < 0.05:
+		return fmt.Sprintf("%+.3f %%", v)
+	}
+	return fmt.Sprintf("%+.1f %%", v)
 }

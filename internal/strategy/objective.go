@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
 	"ckptplan/internal/strategy/solve"
 )
 
@@ -48,12 +46,8 @@ func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int6
 	}
 	t.Points = append(t.Points, solve.FrontierPoint{Peak: none.Peak.Bytes}) // exact, where the search charges what layers share
 	t.Points = undominated(t.Points)
-	for _, name := range Baselines {
-		if a, err := g.baseline(name, req.Sheet, req.Budget); err == nil {
-			t.Named = append(t.Named, a)
-		}
-	}
-	return t, nil
+	t.Named, err = g.baselines(ctx, req)
+	return t, err
 }
 
 // search adds the frontier of the plans of one kind.
@@ -110,18 +104,6 @@ func (pr *pricing) sharedBytes() int64 {
 	return n
 }
 
-// Fastest is the extra time of the frontier at a peak, in nanoseconds; false if no point is that low.
-func (t *TradeOff) Fastest(peak int64) (int64, bool) {
-	time, ok := int64(0), false
-	for _, p := range t.Points {
-		if p.Peak > peak {
-			break
-		}
-		time, ok = p.Time, true
-	}
-	return time, ok
-}
-
 // Leanest finds the plan of a class with the lowest peak whose extra time is at most limit, a share of the step without
 // recompute; below 0 it means any. With a limit the plan is flat.
 func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64) (*Result, error) {
@@ -143,7 +125,8 @@ func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64)
 			best = res
 		}
 	}
-	return best, nil
+	best.Named, err = g.baselines(ctx, req)
+	return best, err
 }
 
 // leaner is true if a plan has a lower peak than another, or as low a one in less time.
@@ -176,152 +159,4 @@ func (g graphs) leanest(ctx context.Context, req Request, limit float64) (*Resul
 	}
 	res.Plan.Strategy = "leanest"
 	return res, nil
-}
-
-// BatchRow is one micro-batch size of a throughput search.
-type BatchRow struct {
-	Batch, Accum int
-	// Result is the fastest plan, nil if none fits.
-	Result *Result
-	// TokensPerSecond of the whole step; Ideal is without recompute, fitting or not.
-	TokensPerSecond, Ideal float64
-}
-
-// Throughput tries micro-batch sizes and finds the one whose fastest plan under the budget trains the most tokens a
-// second. With a global batch, gradients are accumulated to it and only its divisors are tried; otherwise powers of
-// two, up to the first that nothing fits or that is too large to be estimated. Rows are by rising size; best is −1 if
-// nothing fits.
-func Throughput(ctx context.Context, s *model.Spec, req Request, global int) (rows []BatchRow, best int, err error) {
-	best = -1
-	for b := 1; b <= 4096; b++ {
-		if global > 0 && (b > global || global%b != 0) || global == 0 && b&(b-1) != 0 {
-			continue
-		}
-		c := *s
-		c.B = b
-		row := BatchRow{Batch: b, Accum: 1}
-		if global > 0 {
-			row.Accum = global / b
-		}
-		c.Train.GradAccum = row.Accum
-		if len(rows) > 0 && c.TooLarge() {
-			break
-		}
-		p, err := programOf(&c)
-		if err != nil {
-			return rows, best, err
-		}
-		tokens := float64(c.B * c.S * row.Accum)
-		res, err := Optimize(ctx, p, req)
-		var no *NoPlanError
-		switch {
-		case errors.As(err, &no):
-		case err != nil:
-			return rows, best, err
-		default:
-			row.Result = res
-			row.TokensPerSecond = tokens * 1e9 / float64(res.Timeline.Times.Step())
-		}
-		for _, a := range alternatives(res, no) {
-			if a.Name == "none" {
-				row.Ideal = tokens * 1e9 / float64(a.Timeline.Times.Step())
-			}
-		}
-		rows = append(rows, row)
-		if row.Result == nil {
-			break
-		}
-		if best < 0 || row.TokensPerSecond > rows[best].TokensPerSecond {
-			best = len(rows) - 1
-		}
-	}
-	return rows, best, nil
-}
-
-func alternatives(res *Result, no *NoPlanError) []Alternative {
-	if res != nil {
-		return res.Named
-	}
-	if no != nil {
-		return no.Named
-	}
-	return nil
-}
-
-func programOf(s *model.Spec) (*memory.Program, error) {
-	return memory.NewPrograms(s, false).Kind("full")
-}
-
-// MaxBatch is the largest micro-batch for which some plan of the class fits; a *NoPlanError says that not even one
-// sequence does.
-func MaxBatch(ctx context.Context, s *model.Spec, req Request) (int, error) {
-	return largestThatFits(ctx, req, func(n int) *model.Spec {
-		c := *s
-		c.B = n
-		return &c
-	})
-}
-
-// MaxSequence is the longest sequence, a multiple of step tokens, for which some plan fits; a *NoPlanError as in MaxBatch.
-func MaxSequence(ctx context.Context, s *model.Spec, req Request, step int) (int, error) {
-	if s.Image != nil {
-		return 0, fmt.Errorf("the sequence of a vision model is its patches: it cannot be longer")
-	}
-	n, err := largestThatFits(ctx, req, func(n int) *model.Spec {
-		c := *s
-		c.S = n * step
-		if c.DecoderS > 0 {
-			c.DecoderS = n * step
-		}
-		c.MaxS = max(c.MaxS, c.S)
-		return &c
-	})
-	return n * step, err
-}
-
-// MostTried is where the search for the largest size ends, in steps.
-const MostTried = 1 << 24
-
-// largestThatFits doubles n until nothing fits, then bisects. A step that is too large to be estimated does not fit.
-func largestThatFits(ctx context.Context, req Request, at func(n int) *model.Spec) (int, error) {
-	try := func(n int) error {
-		spec := at(n)
-		if n > 1 && spec.TooLarge() {
-			return &NoPlanError{}
-		}
-		p, err := programOf(spec)
-		if err != nil {
-			return err
-		}
-		_, err = Optimize(ctx, p, req)
-		return err
-	}
-	var no *NoPlanError
-	lo, hi := 0, 1
-	for {
-		err := try(hi)
-		if errors.As(err, &no) && lo > 0 {
-			break
-		}
-		if err != nil {
-			return 0, err
-		}
-		lo = hi
-		if hi *= 2; hi > MostTried {
-			return lo, nil
-		}
-	}
-	for hi-lo > 1 {
-		mid := (lo + hi) / 2
-		err := try(mid)
-		switch {
-		case errors.As(err, &no):
-			hi = mid
-		case err != nil:
-			return 0, err
-		default:
-			lo = mid
-		}
-	}
-	return lo, nil
 }

@@ -34,13 +34,6 @@ type Request struct {
 	MaxForwards int
 }
 
-// Alternative is a named strategy held against the same budget.
-type Alternative struct {
-	Name     string
-	Timeline *memory.Timeline
-	Fits     bool
-}
-
 // MenuEntry is one option of a layer with its price at a layer in the middle of the chain.
 type MenuEntry struct {
 	Option plan.Option
@@ -72,7 +65,6 @@ type Result struct {
 	leanestNested *nestedPlan
 	// TensorBudget is what the budget leaves for tensors.
 	TensorBudget unit.Bytes
-	ReserveItems []gpu.ReserveItem
 	Named        []Alternative
 }
 
@@ -94,9 +86,6 @@ func (e *NoPlanError) Error() string {
 
 // ErrNotChain is returned for a nested plan of a model whose layers are no chain.
 var ErrNotChain = errors.New("nested plans are for chains of layers: in an encoder-decoder model tensors jump over layers; --class flat plans it layer by layer")
-
-// Baselines are the named strategies that every plan is held against.
-var Baselines = []string{"none", "selective", "selective-attn", "selective-mlp", "every-2", "sqrt", "full"}
 
 // Optimize finds the fastest plan of a class whose simulated peak, with the reserve, is within the budget.
 func Optimize(ctx context.Context, p *memory.Program, req Request) (*Result, error) {
@@ -136,9 +125,6 @@ func (g graphs) search(ctx context.Context, req Request) (*Result, error) {
 	p := g.of(req.kind)
 	res := &Result{}
 	tensor := req.tensors()
-	if req.Reserve < 0 {
-		res.ReserveItems = req.Sheet.Reserve(tensor)
-	}
 	res.TensorBudget = tensor
 	pr, err := g.price(p, req.Sheet, req.allows, req.more()...)
 	if err != nil {
@@ -155,12 +141,8 @@ func (g graphs) search(ctx context.Context, req Request) (*Result, error) {
 		c := &mid.Choices[k]
 		res.Menu = append(res.Menu, MenuEntry{Option: pr.options[k], Save: unit.Bytes(c.Save), Backward: unit.Bytes(c.Backward), Time: c.Time})
 	}
-	for _, name := range Baselines {
-		a, err := g.baseline(name, req.Sheet, tensor)
-		if err != nil {
-			continue // a part or a K that this model does not have
-		}
-		res.Named = append(res.Named, a)
+	if res.Named, err = g.baselines(ctx, req); err != nil {
+		return nil, err
 	}
 	if pr.differ() {
 		none, err := pr.untreated()
@@ -201,13 +183,13 @@ func (r *Request) allows(o *plan.Option) bool {
 	return r.kind != "selective" || kind != "full"
 }
 
-// tensors is what the budget leaves for tensors.
-func (r *Request) tensors() unit.Bytes {
-	if r.Reserve < 0 {
-		return r.Sheet.TensorBudget(r.Budget)
-	}
-	return r.Budget - r.Reserve
+// Device is the budget with the part that is not for tensors.
+func (r *Request) Device() gpu.Budget {
+	return gpu.Budget{Device: r.Budget, Reserve: r.Reserve, Sheet: r.Sheet}
 }
+
+// tensors is what the budget leaves for tensors.
+func (r *Request) tensors() unit.Bytes { return r.Device().Tensors() }
 
 // nestedGain is the least share of the step's time for which auto takes a nested plan.
 const nestedGain = 0.005
@@ -242,19 +224,6 @@ func (pr *pricing) improve(ctx context.Context, p *memory.Program, req Request, 
 	return nil
 }
 
-// baseline is a named strategy held against a budget.
-func (g graphs) baseline(name string, sheet *gpu.Sheet, tensor unit.Bytes) (Alternative, error) {
-	pl, err := plan.Named(name, g.of("full").Graph.Layers)
-	if err != nil {
-		return Alternative{}, err
-	}
-	tl, err := g.judge(pl, sheet)
-	if err != nil {
-		return Alternative{}, err
-	}
-	return Alternative{Name: name, Timeline: tl, Fits: unit.Bytes(tl.Peak.Bytes) <= tensor}, nil
-}
-
 // keepAll is the plan that treats no layer.
 func keepAll() *plan.Plan { return &plan.Plan{Strategy: "optimal"} }
 
@@ -282,16 +251,6 @@ func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *solve.Pro
 		return err
 	}
 	e.LeanestPlan, e.Leanest, e.Class = least.Plan, least.Timeline, least.Class
-	need := unit.Bytes(least.Timeline.Peak.Bytes)
-	if req.Reserve >= 0 {
-		e.Smallest = need + req.Reserve
-	} else {
-		e.Smallest = need + defaultReserve(req, need)
-	}
+	e.Smallest = req.Device().Need(unit.Bytes(least.Timeline.Peak.Bytes))
 	return e
-}
-
-// defaultReserve is the itemised default reserve beside so many tensor bytes.
-func defaultReserve(req Request, tensors unit.Bytes) unit.Bytes {
-	return gpu.Total(req.Sheet.Reserve(tensors))
 }

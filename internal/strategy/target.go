@@ -3,10 +3,8 @@ package strategy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/plan"
@@ -33,63 +31,9 @@ const (
 	Nesting   Shape = "segments inside segments"
 )
 
-// Target is a trainer with the shapes of plan that its own knobs run exactly.
-type Target struct {
-	Name, Title string
-	Shapes      []Shape
-	// Source is where the knobs are documented.
-	Source string
-}
-
-// Targets are the trainers, by name. Sources: each project's documentation and configuration classes as of 2026.
-var Targets = []Target{
-	{"accelerate", "Hugging Face accelerate", []Shape{NoLayer, AllLayers}, "FullyShardedDataParallelPlugin.activation_checkpointing"},
-	{"axolotl", "axolotl", []Shape{NoLayer, AllLayers}, "gradient_checkpointing"},
-	{"checkpoint-wrapper", "torch checkpoint_wrapper", []Shape{NoLayer, AllLayers, EveryK, FirstN, LayerList, Modules, ModuleMap, SameOps, AnyOption}, "torch.distributed.algorithms._checkpoint.checkpoint_wrapper, check_fn and context_fn"},
-	{"colossalai", "ColossalAI", []Shape{NoLayer, AllLayers, FirstN}, "PipelineGradientCheckpointConfig.num_ckpt_layers_per_stage"},
-	{"deepspeed", "DeepSpeed PipelineModule", []Shape{NoLayer, AllLayers, Uniform}, "PipelineModule.activation_checkpoint_interval"},
-	{"hf-layers", "Hugging Face layer flag", []Shape{NoLayer, AllLayers, EveryK, FirstN, LayerList}, "GradientCheckpointingLayer.gradient_checkpointing, set layer by layer"},
-	{"hf-trainer", "Hugging Face Trainer", []Shape{NoLayer, AllLayers, EveryK}, "TrainingArguments.gradient_checkpointing, gradient_checkpointing_kwargs.every_n_layers"},
-	{"lightning", "Lightning FSDPStrategy", []Shape{NoLayer, AllLayers, Modules, LayerList}, "FSDPStrategy.activation_checkpointing_policy"},
-	{"llama-factory", "LLaMA-Factory", []Shape{NoLayer, AllLayers}, "disable_gradient_checkpointing"},
-	{"llm-foundry", "llm-foundry", []Shape{NoLayer, AllLayers, EveryK, FirstN, LayerList, Modules, ModuleMap}, "activation_checkpointing_target"},
-	{"megatron", "Megatron-LM", []Shape{NoLayer, AllLayers, FirstN, Uniform, Modules}, "recompute_granularity, recompute_method, recompute_num_layers, recompute_modules"},
-	{"nanotron", "nanotron", []Shape{NoLayer, AllLayers}, "recompute_layer"},
-	{"olmo-core", "OLMo-core", []Shape{NoLayer, AllLayers, EveryK, Modules}, "TransformerActivationCheckpointingMode"},
-	{"primus", "AMD Primus", []Shape{NoLayer, AllLayers, FirstN, Uniform, LayerList, Modules}, "recompute_layer_ids and Megatron's flags"},
-	{"pytorch", "torch.utils.checkpoint", []Shape{NoLayer, AllLayers, EveryK, FirstN, Uniform, LayerList, Modules, ModuleMap, SameOps, AnyOption, Segments, Nesting}, "checkpoint(use_reentrant=False), create_selective_checkpoint_contexts"},
-	{"torchtitan", "torchtitan", []Shape{NoLayer, AllLayers}, "activation_checkpoint.mode none and full"},
-	{"torchtune", "torchtune", []Shape{NoLayer, AllLayers, EveryK, LayerList}, "set_activation_checkpointing, ac_mode and ac_option"},
-	{"unsloth", "unsloth", []Shape{NoLayer, AllLayers, Uniform}, "prepare_n_gradient_checkpoints"},
-}
-
-// FindTarget looks a trainer up; underscores and hyphens are the same.
-func FindTarget(name string) (*Target, error) {
-	want := strings.ReplaceAll(strings.ToLower(name), "_", "-")
-	var names []string
-	for i := range Targets {
-		if Targets[i].Name == want {
-			return &Targets[i], nil
-		}
-		names = append(names, Targets[i].Name)
-	}
-	return nil, &UnknownTargetError{Name: name, Known: names}
-}
-
-// UnknownTargetError is returned for a trainer that is not in the table.
-type UnknownTargetError struct {
-	Name  string
-	Known []string
-}
-
-func (e *UnknownTargetError) Error() string {
-	return fmt.Sprintf("unknown target %q (known: %s)", e.Name, strings.Join(e.Known, ", "))
-}
-
-// Restricted is the fastest plan that a target can run, beside the unrestricted one.
+// Restricted is the fastest plan of some shapes, beside the unrestricted one.
 type Restricted struct {
 	*Result
-	Target *Target
 	// Shape is the family the plan is of.
 	Shape Shape
 	// Free is the plan without the restriction, the restricted one itself where the search without a target, which is of
@@ -102,10 +46,10 @@ func (r *Restricted) Price() float64 {
 	return float64(r.Timeline.Times.Step())/float64(r.Free.Timeline.Times.Step()) - 1
 }
 
-// OptimizeFor finds the fastest plan under the budget among those a target can run. Families with few members are
-// tried one by one in the simulator; layer lists and module maps are flat problems with a mask on the menu. The error
-// that none fits names the leanest plan of the target.
-func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target) (*Restricted, error) {
+// OptimizeFor finds the fastest plan under the budget among those of some shapes. Families with few members are tried one
+// by one in the simulator; layer lists and module maps are flat problems with a mask on the menu. The error that none fits
+// names the leanest plan of the shapes.
+func OptimizeFor(ctx context.Context, p *memory.Program, req Request, shapes []Shape) (*Restricted, error) {
 	g, err := graphsOf(p)
 	if err != nil {
 		return nil, err
@@ -118,7 +62,7 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target)
 	case err != nil:
 		return nil, err
 	}
-	out := &Restricted{Target: t, Free: free}
+	out := &Restricted{Free: free}
 	best := *free
 	best.Solution, best.Nested, best.Plan, best.Timeline, best.Untreated = nil, nil, nil, nil, false
 	var leanest *memory.Timeline
@@ -145,7 +89,7 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target)
 		}
 		return nil
 	}
-	for _, sh := range t.Shapes {
+	for _, sh := range shapes {
 		for pl, err := range g.membersOf(ctx, req, free, sh) {
 			if err := try(sh, pl, err); err != nil {
 				return nil, err
@@ -157,11 +101,7 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, t *Target)
 	}
 	if best.Plan == nil {
 		e := &NoPlanError{Budget: req.Budget, Named: free.Named, Leanest: leanest, LeanestPlan: leanestPlan, Class: "flat"}
-		need := unit.Bytes(leanest.Peak.Bytes)
-		e.Smallest = need + req.Reserve
-		if req.Reserve < 0 {
-			e.Smallest = need + defaultReserve(req, need)
-		}
+		e.Smallest = req.Device().Need(unit.Bytes(leanest.Peak.Bytes))
 		return nil, e
 	}
 	best.Class = "flat"

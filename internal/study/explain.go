@@ -1,4 +1,4 @@
-package report
+package study
 
 import (
 	"fmt"
@@ -53,7 +53,7 @@ type ReserveItem struct {
 
 // explain explains the chosen estimate.
 func (e *Estimation) explain() (*Explanation, error) {
-	p := e.prices[e.chosen]
+	p := e.best()
 	x := &Explanation{Strategy: p.Name, Remarks: e.remarks(p)}
 	longer, err := e.longer(p)
 	if err != nil {
@@ -77,7 +77,7 @@ func (e *Estimation) explain() (*Explanation, error) {
 	for _, o := range p.Owners().Owners[:min(maxOwners, len(p.Owners().Owners))] {
 		x.Alive = append(x.Alive, Owner{o.Category, opName(o.What), o.Block, o.Each, o.Count, o.Bytes()})
 	}
-	for _, it := range e.budget.Items(unit.Bytes(p.Timeline.Peak.Bytes)) {
+	for _, it := range e.study.fit(p.Timeline.Peak.Bytes).Reserve {
 		x.Reserve = append(x.Reserve, ReserveItem(it))
 	}
 	return x, nil
@@ -85,22 +85,14 @@ func (e *Estimation) explain() (*Explanation, error) {
 
 // contribution finds what an assumption adds to the peak: the difference to a simulation without it, or the bytes at
 // the peak that exist for it alone.
-func (e *Estimation) contribution(p *Price, text string) (*Assumption, error) {
+func (e *Estimation) contribution(p *Simulation, text string) (*Assumption, error) {
 	a := &Assumption{Text: text}
-	without := func(basis string, alter func(*model.Spec)) (*Assumption, error) {
-		spec := *e.study.Spec
-		alter(&spec)
-		study, err := NewStudy(&spec, e.study.Sheet)
+	without := func(basis string, o model.Overrides) (*Assumption, error) {
+		other, err := e.study.Vary(o)
 		if err != nil {
 			return nil, err
 		}
-		other, err := study.Price(p.Choice)
-		if err != nil {
-			return nil, err
-		}
-		d := unit.Bytes(p.Timeline.Peak.Bytes - other.Timeline.Peak.Bytes)
-		a.Bytes, a.Basis = &d, basis
-		return a, nil
+		return a, a.against(other, p, basis)
 	}
 	at := func(basis string, c memory.Category) (*Assumption, error) {
 		b := p.Owners().By(c)
@@ -109,13 +101,19 @@ func (e *Estimation) contribution(p *Price, text string) (*Assumption, error) {
 	}
 	switch word, _, _ := strings.Cut(text, " "); {
 	case strings.HasPrefix(text, "logits kept"):
-		return without("against --keep-logits=false", func(s *model.Spec) { s.Train.KeepLogits = false })
+		return without("against --keep-logits=false", model.Overrides{KeepLogits: new(bool)})
 	case word == "activation" && e.study.Spec.Activation == composed:
-		return without("against the same function in one kernel, --activation gelu_tanh", func(s *model.Spec) { s.Activation = oneKernel })
+		return without("against the same function in one kernel, --activation gelu_tanh", model.Overrides{Activation: oneKernel})
 	case word == "norm" && e.study.Spec.FusesNorm():
-		return without("against the same norm in one kernel, --norm "+fusedNorm, func(s *model.Spec) { s.Norm = fusedNorm })
+		return without("against the same norm in one kernel, --norm "+fusedNorm, model.Overrides{Norm: fusedNorm})
 	case strings.HasPrefix(word, "dropout"):
-		return without("against dropout 0", func(s *model.Spec) { s.Dropout = model.Dropout{} })
+		spec := *e.study.Spec
+		spec.Dropout = model.Dropout{}
+		other, err := New(&spec, e.study.Request)
+		if err != nil {
+			return nil, err
+		}
+		return a, a.against(other, p, "against dropout 0")
 	case word == "optimizer":
 		return at("its state", memory.OptimizerState)
 	case word == "vocab":
@@ -124,8 +122,19 @@ func (e *Estimation) contribution(p *Price, text string) (*Assumption, error) {
 	return a, nil
 }
 
+// against sets the bytes that a plan saves in another study.
+func (a *Assumption) against(other *Study, p *Simulation, basis string) error {
+	x, err := other.Simulate(p.Choice)
+	if err != nil {
+		return err
+	}
+	d := unit.Bytes(p.Timeline.Peak.Bytes - x.Timeline.Peak.Bytes)
+	a.Bytes, a.Basis = &d, basis
+	return nil
+}
+
 // remarks are sentences about how to read the numbers.
-func (e *Estimation) remarks(p *Price) []string {
+func (e *Estimation) remarks(p *Simulation) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	tl, s := p.Timeline, e.study.Spec
@@ -164,22 +173,23 @@ func (e *Estimation) remarks(p *Price) []string {
 	say("the ops are those of %s: other releases may keep other tensors", s.Releases())
 	say("the peak is that of eager mode: torch.compile fuses, and recomputes by its own plan; verify it with compilation on")
 	say("nvidia-smi shows the tensors and the reserve: allocator rounding and the CUDA context are not tensors")
-	say("GB are 10⁹ bytes, GiB 2³⁰: a card sold as %s has %s for PyTorch", e.budget.Sheet.SoldAs.Decimal(), e.budget.Sheet.TotalBytes.Both())
+	say("GB are 10⁹ bytes, GiB 2³⁰: a card sold as %s has %s for PyTorch", e.study.Sheet.SoldAs.Decimal(), e.study.Sheet.TotalBytes.Both())
 	return out
 }
 
 // longer says what a sequence of twice the length would need: data has longer samples than its nominal length, and
 // packing fills it. There is nothing to say where the model has no positions for it.
-func (e *Estimation) longer(p *Price) ([]string, error) {
+func (e *Estimation) longer(p *Simulation) ([]string, error) {
 	s := e.study.Spec
 	if s.Image != nil || s.Positions == "learned" && 2*s.S > s.MaxS || s.DecoderL > 0 {
 		return nil, nil
 	}
-	study, err := e.study.sized(MaxSeq, 2*s.S)
+	length := 2 * s.S
+	study, err := e.study.Vary(model.Overrides{Seq: &length})
 	if err != nil {
 		return nil, err
 	}
-	twice, err := study.Price(p.Choice)
+	twice, err := study.Simulate(p.Choice)
 	if err != nil {
 		return nil, err
 	}
@@ -196,28 +206,4 @@ func upcast(g *model.Graph) unit.Bytes {
 		}
 	}
 	return n
-}
-
-// document is the explanation as tables.
-func (x *Explanation) tables() []Table {
-	assumptions := Table{Title: "assumptions", Columns: []Column{{Name: "assumption"}, {Name: "adds"}, {Name: "how"}}}
-	for _, a := range x.Assumptions {
-		var bytes any
-		if a.Bytes != nil {
-			bytes = *a.Bytes
-		}
-		assumptions.Rows = append(assumptions.Rows, Row{a.Text, bytes, a.Basis})
-	}
-	alive := Table{
-		Title:   "alive at the peak with " + x.Strategy,
-		Columns: []Column{{Name: "category"}, {Name: "tensor"}, {Name: "block"}, {Name: "count"}, {Name: "each"}, {Name: "bytes"}},
-	}
-	for _, o := range x.Alive {
-		alive.Rows = append(alive.Rows, Row{string(o.Category), o.What, o.Block, Count(o.Count), o.EachBytes, o.Bytes})
-	}
-	reserve := Table{Title: "reserve", Columns: []Column{{Name: "item"}, {Name: "bytes"}, {Name: "shows in"}, {Name: "reason"}, {Name: "source"}}}
-	for _, it := range x.Reserve {
-		reserve.Rows = append(reserve.Rows, Row{it.Name, it.Bytes, string(it.Level), it.Reason, it.Source})
-	}
-	return []Table{assumptions, alive, reserve, {Title: "remarks", Notes: x.Remarks}}
 }

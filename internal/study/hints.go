@@ -1,4 +1,4 @@
-package report
+package study
 
 import (
 	"cmp"
@@ -115,7 +115,7 @@ func smallerBatches(b int) []int {
 // planned says that the plan is the search's own: then no strategy is suggested, which optimize does not take, and the
 // flags lead to a plan that is as lean.
 func (e *Estimation) hints(ctx context.Context, planned bool) ([]Hint, error) {
-	base := e.prices[e.chosen]
+	base := e.best()
 	full := planned || base.Plan.Strategy == "full"
 	var hints []Hint
 	joined := 0
@@ -143,15 +143,15 @@ func (e *Estimation) hints(ctx context.Context, planned bool) ([]Hint, error) {
 		fa, fb := a.fits(), b.fits()
 		switch {
 		case fa != fb:
-			return first(fa)
+			return before(fa)
 		case a.other != b.other:
-			return first(b.other)
+			return before(b.other)
 		case fa:
 			return -cmp.Compare(a.TokensPerSecond, b.TokensPerSecond)
 		}
 		return cmp.Compare(a.PeakBytes, b.PeakBytes)
 	})
-	if e.oom() && joined > 1 && !hints[0].fits() {
+	if e.OOM() && joined > 1 && !hints[0].fits() {
 		h, err := e.try(base.Choice, all)
 		if err != nil {
 			return nil, err
@@ -160,7 +160,7 @@ func (e *Estimation) hints(ctx context.Context, planned bool) ([]Hint, error) {
 			hints = append([]Hint{*h}, hints...)
 		}
 	}
-	if spec := e.study.Spec; e.oom() && (len(hints) == 0 || !hints[0].fits()) && spec.Train.LoRA == nil && spec.TakesLoRA(rank) {
+	if spec := e.study.Spec; e.OOM() && (len(hints) == 0 || !hints[0].fits()) && spec.Train.LoRA == nil && spec.TakesLoRA(rank) {
 		// Weights, gradients and their state are too much, or nearly; what is left without them may be helped by any change.
 		lora := change{words: "LoRA, which trains adapters alone, and all the rest", settings: adapters(), other: true}
 		for _, c := range changes(spec, full) {
@@ -179,8 +179,7 @@ func (e *Estimation) hints(ctx context.Context, planned bool) ([]Hint, error) {
 	return hints[:min(maxHints, len(hints))], nil
 }
 
-// first orders two of which one comes first.
-func first(a bool) int {
+func before(a bool) int {
 	if a {
 		return -1
 	}
@@ -255,20 +254,20 @@ func (c *change) line() string {
 // try simulates one change; nil if the spec does not take it (more parts of the loss than the smaller batch has tokens),
 // or if the plan cannot run with it (adapters and other kernels rename the ops that a plan keeps).
 func (e *Estimation) try(base Choice, c change) (*Hint, error) {
-	spec := *e.study.Spec
-	if spec.Override(c.settings) != nil {
+	spec, err := Vary(e.study.Spec, c.settings)
+	if err != nil {
 		return nil, nil
 	}
-	study, err := NewStudy(&spec, e.study.Sheet)
+	study, err := New(spec, e.study.Request)
 	if err != nil {
 		return nil, err
 	}
 	if c.full {
-		if base.Plan, err = plan.Named("full", study.Graph().Layers); err != nil {
+		if base.Plan, err = plan.Named("full", study.layers()); err != nil {
 			return nil, err
 		}
 	}
-	p, err := study.Price(base)
+	p, err := study.Simulate(base)
 	if cannot := new(StrategyError); errors.As(err, &cannot) {
 		return nil, nil
 	}
@@ -279,8 +278,8 @@ func (e *Estimation) try(base Choice, c change) (*Hint, error) {
 	if t := timeOf(p.Timeline, study.Tokens()); t != nil {
 		h.TokensPerSecond = t.TokensPerSecond
 	}
-	if e.budget.Device > 0 {
-		f := e.budget.Fit(h.PeakBytes)
+	if study.Budget > 0 {
+		f := study.fit(p.Timeline.Peak.Bytes)
 		h.Verdict = &f.Verdict
 	}
 	return h, nil

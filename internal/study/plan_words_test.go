@@ -1,4 +1,4 @@
-package report
+package study
 
 import (
 	"fmt"
@@ -44,12 +44,12 @@ func TestRunsCoverEveryLayer(t *testing.T) {
 		"layer 15: keep all",
 	}
 	var got []string
-	for _, r := range tree(p, 16) {
-		layers := fmt.Sprintf("layers %d-%d", r.first, r.last)
-		if r.first == r.last {
-			layers = fmt.Sprintf("layer %d", r.first)
+	for _, r := range Tree(p, 16) {
+		layers := fmt.Sprintf("layers %d-%d", r.First, r.Last)
+		if r.First == r.Last {
+			layers = fmt.Sprintf("layer %d", r.First)
 		}
-		got = append(got, strings.Repeat("  ", r.depth)+layers+": "+r.words)
+		got = append(got, strings.Repeat("  ", r.Depth)+layers+": "+r.Words)
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -90,7 +90,7 @@ func TestPlanWords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := planWords(p, 12); got != c.want {
+		if got := PlanWords(p, 12); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package report
+package study
 
 import (
 	"testing"
@@ -30,7 +30,7 @@ func TestFit(t *testing.T) {
 		{"the least reserve just fits", tensors + least, Tight},
 		{"one byte less", tensors + least - 1, OOM},
 	} {
-		f := Budget{Device: c.device, Reserve: -1, Sheet: sheet}.Fit(tensors)
+		f := FitOf(tensors, gpu.Budget{Device: c.device, Reserve: -1, Sheet: sheet})
 		if f.Verdict != c.want || f.Need != need || f.Margin != c.device-need {
 			t.Errorf("%s: %s, need %d, margin %d; want %s, %d, %d", c.name, f.Verdict, f.Need, f.Margin, c.want, need, c.device-need)
 		}
@@ -48,7 +48,7 @@ func TestFitWithReserve(t *testing.T) {
 		{10 * unit.GB, 0, Tight},
 		{10*unit.GB - 1, 0, OOM},
 	} {
-		f := Budget{Device: c.device, Reserve: c.reserve, Sheet: &gpu.Sheet{}}.Fit(10 * unit.GB)
+		f := FitOf(10*unit.GB, gpu.Budget{Device: c.device, Reserve: c.reserve, Sheet: &gpu.Sheet{}})
 		if f.Verdict != c.want || f.Need != 10*unit.GB+c.reserve {
 			t.Errorf("device %d, reserve %d: %s, need %d, want %s", c.device, c.reserve, f.Verdict, f.Need, c.want)
 		}

@@ -1,10 +1,11 @@
-package report
+package study
 
 import (
 	"math"
 	"slices"
 	"testing"
 
+	"ckptplan/internal/export"
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
@@ -20,7 +21,6 @@ func TestObjectivesOnOwnGraph(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	card := Card{Sheet: sheet}
 	for _, doc := range []string{
 		"{arch: t5, L: 1, decoder_L: 1, S: 96, decoder_S: 64, H: 64, B: 4, heads: 4, ffn: 128, vocab: 500, dtype: bf16}",
 		"{arch: t5, L: 1, decoder_L: 1, S: 200, decoder_S: 40, H: 64, B: 2, heads: 4, ffn: 128, vocab: 100, precision: amp-fp16, train: {keep_logits: false, grad_accum: 2}}",
@@ -32,7 +32,7 @@ func TestObjectivesOnOwnGraph(t *testing.T) {
 		}
 		var all []outcome
 		low, high := int64(math.MaxInt64), int64(0)
-		p, err := study.Program()
+		p, err := study.program()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestObjectivesOnOwnGraph(t *testing.T) {
 						cached = cached || len(o.Regions[0].Cache) > 0
 					}
 				}
-				pr, err := study.Price(Choice{Plan: pl})
+				pr, err := study.Simulate(Choice{Plan: pl})
 				if err != nil {
 					continue // parts that share ops, or that only one of the stacks has
 				}
@@ -70,7 +70,7 @@ func TestObjectivesOnOwnGraph(t *testing.T) {
 			return best
 		}
 
-		o, err := study.Optimize(t.Context(), OptimizeRequest{Class: "flat", Objective: Memory, Card: card})
+		o, err := study.under("flat", 0).Leanest(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestObjectivesOnOwnGraph(t *testing.T) {
 			t.Errorf("%s\nthe lowest peak is said to be %d, it is %d", doc, is, low)
 		}
 
-		f, err := study.Frontier(t.Context(), FrontierRequest{Card: card})
+		f, err := study.Frontier(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestObjectivesOnOwnGraph(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			is, err := study.Price(Choice{Plan: named})
+			is, err := study.Simulate(Choice{Plan: named})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,14 +105,16 @@ func TestObjectivesOnOwnGraph(t *testing.T) {
 		}
 
 		for _, name := range []string{"checkpoint-wrapper", "llm-foundry"} {
-			target, err := strategy.FindTarget(name)
+			target, err := export.FindTarget(name)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for n := range int64(8) {
 				budget := low + (high-low)*n/7
 				best := fastest(budget, name == "checkpoint-wrapper")
-				o, err := study.Optimize(t.Context(), OptimizeRequest{Class: "flat", Objective: Fastest, Target: target, Card: card, Device: unit.Bytes(budget)})
+				at := study.under("flat", unit.Bytes(budget))
+				at.Target = target
+				o, err := at.Optimize(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -125,12 +127,7 @@ func TestObjectivesOnOwnGraph(t *testing.T) {
 			}
 		}
 
-		one := *study.Spec
-		one.Train.GradAccum = 1
-		if study, err = NewStudy(&one, sheet); err != nil {
-			t.Fatal(err)
-		}
-		if o, err = study.Optimize(t.Context(), OptimizeRequest{Class: "flat", Objective: Throughput, Card: card, Device: unit.Bytes(2 * low)}); err != nil {
+		if o, err = study.under("flat", unit.Bytes(2*low)).Throughput(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		for _, b := range o.Batches {
@@ -155,17 +152,25 @@ func TestAllowedHeadByObjective(t *testing.T) {
 	dropped := *spec
 	dropped.Train.KeepLogits = false
 	for _, objective := range []Objective{Memory, MaxBatch, Throughput} {
-		req := OptimizeRequest{Class: "flat", Objective: objective, Card: Card{Sheet: sheet}, Device: 30_000_000}
-		got, err := OptimizeHead(t.Context(), spec, sheet, []string{strategy.DropLogits}, req)
+		ask := func(spec *model.Spec, allow ...string) (*Optimization, error) {
+			s, err := New(spec, Request{Request: strategy.Request{Class: "flat", Sheet: sheet, Budget: 30_000_000}, Allow: allow})
+			if err != nil {
+				return nil, err
+			}
+			switch objective {
+			case Memory:
+				return s.Leanest(t.Context())
+			case MaxBatch:
+				return s.Largest(t.Context(), MaxBatch)
+			}
+			return s.Throughput(t.Context(), 0)
+		}
+		got, err := ask(spec, DropLogits)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range []*model.Spec{spec, &dropped} {
-			study, err := NewStudy(s, sheet)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o, err := study.Optimize(t.Context(), req)
+			o, err := ask(s)
 			if err != nil {
 				t.Fatal(err)
 			}

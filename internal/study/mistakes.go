@@ -1,4 +1,4 @@
-package report
+package study
 
 import (
 	"cmp"
@@ -22,27 +22,27 @@ const (
 func (e *Estimation) mistakes() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	if n := e.budget.Device; n > 0 && n < tinyBudget {
+	if n := e.BudgetBytes; n > 0 && n < tinyBudget {
 		say("a budget of %s holds no model: a number without a unit is in bytes; write it like 24GB or 24GiB", n.Decimal())
 	}
-	if total := e.budget.Sheet.TotalBytes; e.budget.Device > total { // else no sheet but this one is read
+	if total := e.study.Sheet.TotalBytes; e.BudgetBytes > total { // else no sheet but this one is read
 		top := largestCard()
 		switch {
 		case !e.GPU.Assumed:
-			say("PyTorch sees %s on one %s, less than the budget of %s", total.Both(), e.GPU.Name, e.budget.Device.Both())
-		case e.budget.Device > top.TotalBytes:
-			say("the budget of %s is more than any card has (%s: %s): is it the memory of several?", e.budget.Device.Both(), top.Name, top.TotalBytes.Both())
+			say("PyTorch sees %s on one %s, less than the budget of %s", total.Both(), e.GPU.Name, e.BudgetBytes.Both())
+		case e.BudgetBytes > top.TotalBytes:
+			say("the budget of %s is more than any card has (%s: %s): is it the memory of several?", e.BudgetBytes.Both(), top.Name, top.TotalBytes.Both())
 		}
 	}
-	chosen := e.prices[e.chosen]
+	chosen := e.best()
 	if logitsRule(chosen.Owners()) {
 		n := chosen.Owners().By(memory.LogitsLoss)
 		say("logits and loss hold %s (%s) of the peak with %s: no checkpoint plan removes them, a fused or chunked loss does",
-			n.Both(), percent(share(n, unit.Bytes(chosen.Timeline.Peak.Bytes))), chosen.Name)
+			n.Both(), unit.Percent(Share(n, unit.Bytes(chosen.Timeline.Peak.Bytes))), chosen.Name)
 	}
 	if n, peak := chosen.Owners().By(memory.RegionInputs), unit.Bytes(chosen.Timeline.Peak.Bytes); n*manyInputs > peak {
 		say("the inputs of %d checkpoints hold %s (%s) of the peak with %s: checkpoints over several layers (segments-K, sqrt) keep fewer",
-			checkpoints(chosen.Plan.Nodes), n.Both(), percent(share(n, peak)), chosen.Name)
+			checkpoints(chosen.Plan.Nodes), n.Both(), unit.Percent(Share(n, peak)), chosen.Name)
 	}
 	if e.study.Spec.Train.LoRA != nil {
 		if len(chosen.Plan.Nodes) > 0 {
@@ -57,14 +57,15 @@ func (e *Estimation) mistakes() []string {
 func (e *Estimation) strategyMistakes() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	var none *Price
+	var none *Simulation
 	var useless []string
-	for _, p := range e.prices {
-		if len(p.Plan.Nodes) == 0 {
+	for i := range e.Estimates {
+		if p := e.Estimates[i].Simulation; len(p.Plan.Nodes) == 0 {
 			none = p
 		}
 	}
-	for _, p := range e.prices {
+	for i := range e.Estimates {
+		p := e.Estimates[i].Simulation
 		if n := oneGroup(p.Plan, p.Timeline.Graph().Layers); n > 0 {
 			say("%s recomputes %d layers as one group, whose activations are all alive at once: smaller groups have lower peaks", p.Name, n)
 		}
@@ -72,14 +73,14 @@ func (e *Estimation) strategyMistakes() []string {
 			continue
 		}
 		was, is := unit.Bytes(none.Timeline.Peak.Bytes), unit.Bytes(p.Timeline.Peak.Bytes)
-		saved := share(was-is, was)
+		saved := Share(was-is, was)
 		switch {
 		case is >= was:
 			useless = append(useless, p.Name)
 		case p.Plan.Strategy == "selective" && saved < 10 && fused(e.study.Spec.Attention):
-			say("selective saves %s: %s attention keeps no S×S scores that it could drop", percent(saved), e.study.Spec.Attention)
+			say("selective saves %s: %s attention keeps no S×S scores that it could drop", unit.Percent(saved), e.study.Spec.Attention)
 		case p.Plan.Strategy == "full" && saved < 5:
-			say("checkpointing every layer saves %s: activations are not what fills the memory here", percent(saved))
+			say("checkpointing every layer saves %s: activations are not what fills the memory here", unit.Percent(saved))
 		}
 	}
 	if len(useless) > 0 {
@@ -123,12 +124,12 @@ func checkpoints(nodes []plan.Node) int {
 }
 
 // held is what a peak's activations hold.
-func held(p *Price) unit.Bytes {
+func held(p *Simulation) unit.Bytes {
 	return p.Owners().By(memory.Saved) + p.Owners().By(memory.RegionInputs) + p.Owners().By(memory.Recomputed) + p.Owners().By(memory.ActGradients)
 }
 
-// share is part of whole in per cent.
-func share(part, whole unit.Bytes) float64 {
+// Share is part of whole in per cent.
+func Share(part, whole unit.Bytes) float64 {
 	if whole == 0 {
 		return 0
 	}

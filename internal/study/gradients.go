@@ -1,29 +1,29 @@
-package report
+package study
 
 import (
 	"fmt"
 
+	"ckptplan/internal/model"
 	"ckptplan/internal/unit"
 )
 
-// gradientsFreed is when the step is counted to let go of its gradients, and what peaks higher.
+// gradientsFreed is when the step is counted to free its gradients, and what peaks higher.
 const gradientsFreed = "gradients are counted as freed before forward; a loop that calls zero_grad() right before backward, or PyTorch before 2.0, peaks at up to "
 
-// heldGradients prices a plan for a loop whose gradients are there during the forward pass: zero_grad() that fills them
+// heldGradients simulates a plan for a loop whose gradients are there during the forward pass: zero_grad() that fills them
 // with zeros (PyTorch's default before 2.0, pull request 92731) peaks as the second of two micro batches does, to the
 // byte (cases with "zero_grad" in testdata/ground-truth); one called between forward and backward peaks in between. It
 // is 0 if that changes nothing, or if micro batches hold their gradients anyway.
-func (e *Estimation) heldGradients(p *Price) (unit.Bytes, error) {
+func (e *Estimation) heldGradients(p *Simulation) (unit.Bytes, error) {
 	if e.study.Spec.Train.GradAccum > 1 || p.Timeline.Gradients == 0 {
 		return 0, nil
 	}
-	spec := *e.study.Spec
-	spec.Train.GradAccum = 2
-	study, err := NewStudy(&spec, e.study.Sheet)
+	two := 2
+	study, err := e.study.Vary(model.Overrides{GradAccum: &two})
 	if err != nil {
 		return 0, err
 	}
-	other, err := study.Price(p.Choice)
+	other, err := study.Simulate(p.Choice)
 	if err != nil {
 		return 0, err
 	}
@@ -36,15 +36,15 @@ func (e *Estimation) heldGradients(p *Price) (unit.Bytes, error) {
 // gradientMistake says that a step which fits does not surely where gradients are held, which adds no more than their
 // bytes.
 func (e *Estimation) gradientMistake() ([]string, error) {
-	p, v := e.prices[e.chosen], e.Estimates[e.chosen].Verdict
-	if v == nil || *v != Fits || e.budget.Fit(unit.Bytes(p.Timeline.Peak.Bytes)+p.Timeline.Gradients).Verdict == *v {
+	p, v := e.best(), e.Best().Verdict
+	if v == nil || *v != Fits || e.study.fit(p.Timeline.Peak.Bytes+int64(p.Timeline.Gradients)).Verdict == *v {
 		return nil, nil
 	}
 	held, err := e.heldGradients(p)
 	if err != nil || held == 0 {
 		return nil, err
 	}
-	words, worse := map[Verdict]string{Tight: "is tight", OOM: "does not fit"}[e.budget.Fit(held).Verdict]
+	words, worse := map[Verdict]string{Tight: "is tight", OOM: "does not fit"}[e.study.fit(int64(held)).Verdict]
 	if !worse {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package report
+package study
 
 import (
 	"strings"
@@ -17,14 +17,15 @@ func noted(t *testing.T, doc, card string, budget unit.Bytes) (Verdict, string, 
 		t.Fatal(err)
 	}
 	study := studyOf(t, doc, sheet)
-	none, err := plan.Named("none", study.Graph().Layers)
+	none, err := plan.Named("none", study.layers())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if budget == 0 {
 		budget = sheet.TotalBytes
 	}
-	e, err := study.Estimate(t.Context(), Request{Choices: []Choice{{Name: "none", Plan: none}}, Card: Card{Sheet: sheet}, Device: budget, Reserve: -1, Explain: true})
+	study.Budget, study.Reserve = budget, -1
+	e, err := study.Estimate(t.Context(), []Choice{{Name: "none", Plan: none}}, Whole)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package report
+package study
 
 import (
 	"fmt"
@@ -13,27 +13,27 @@ var spanWords = map[string]string{
 	"layer": "all", "attn": "attention", "core": "attention core", "mlp": "MLP", "act": "activation", "norm1": "first norm", "norm2": "second norm",
 }
 
-// run is consecutive layers that a plan treats alike.
-type run struct {
-	first, last int
-	depth       int    // segments around it
-	option      string // its short name
-	words       string // what is done, in words
+// Stretch is consecutive layers that a plan treats alike.
+type Stretch struct {
+	First, Last int
+	Depth       int    // segments around it
+	Option      string // its short name
+	Words       string // what is done, in words
 	keeps       bool   // nothing is recomputed or offloaded
 	segment     bool
 }
 
-// tree cuts the layers of a model into runs, those that keep everything included. What is inside a segment follows it.
-func tree(p *plan.Plan, layers int) []run {
+// Tree cuts the layers of a model into runs, those that keep everything included. What is inside a segment follows it.
+func Tree(p *plan.Plan, layers int) []Stretch {
 	return within(p.Nodes, 0, layers-1, 0, nil)
 }
 
 // within appends the runs of the layers first to last, which depth segments are around.
-func within(nodes []plan.Node, first, last, depth int, out []run) []run {
+func within(nodes []plan.Node, first, last, depth int, out []Stretch) []Stretch {
 	start := len(out)
-	add := func(r run) {
-		if n := len(out); n > start && !r.segment && out[n-1].words == r.words && out[n-1].depth == depth {
-			out[n-1].last = r.last
+	add := func(r Stretch) {
+		if n := len(out); n > start && !r.segment && out[n-1].Words == r.Words && out[n-1].Depth == depth {
+			out[n-1].Last = r.Last
 			return
 		}
 		out = append(out, r)
@@ -43,9 +43,9 @@ func within(nodes []plan.Node, first, last, depth int, out []run) []run {
 		again = " once more"
 	}
 	keep := func(first, last int) {
-		r := run{first: first, last: last, depth: depth, option: "keep", words: "keep all", keeps: depth == 0}
+		r := Stretch{First: first, Last: last, Depth: depth, Option: "keep", Words: "keep all", keeps: depth == 0}
 		if depth > 0 {
-			r.words = "keep all of the second run"
+			r.Words = "keep all of the second run"
 		}
 		if first <= last {
 			add(r)
@@ -58,14 +58,14 @@ func within(nodes []plan.Node, first, last, depth int, out []run) []run {
 		next = n.Last + 1
 		switch {
 		case n.Segment:
-			add(run{first: n.First, last: n.Last, depth: depth, option: "segment", words: "recompute together" + again, segment: true})
+			add(Stretch{First: n.First, Last: n.Last, Depth: depth, Option: "segment", Words: "recompute together" + again, segment: true})
 			if len(n.Inner) > 0 {
 				out = within(n.Inner, n.First, n.Last, depth+1, out)
 			}
 		case n.Option == nil || len(n.Option.Regions) == 0:
 			keep(n.First, n.Last)
 		default:
-			add(run{first: n.First, last: n.Last, depth: depth, option: n.Option.Name, words: optionWords(n.Option) + again})
+			add(Stretch{First: n.First, Last: n.Last, Depth: depth, Option: n.Option.Name, Words: optionWords(n.Option) + again})
 		}
 	}
 	keep(next, last)
@@ -73,8 +73,8 @@ func within(nodes []plan.Node, first, last, depth int, out []run) []run {
 }
 
 // runs are the runs outside segments.
-func runs(p *plan.Plan, layers int) []run {
-	return slices.DeleteFunc(tree(p, layers), func(r run) bool { return r.depth > 0 })
+func runs(p *plan.Plan, layers int) []Stretch {
+	return slices.DeleteFunc(Tree(p, layers), func(r Stretch) bool { return r.Depth > 0 })
 }
 
 // mostForwards is the most often that a layer runs forward as a whole in a step.
@@ -124,18 +124,18 @@ func optionWords(o *plan.Option) string {
 	return strings.Join(append(parts, slices.Compact(other)...), ", ")
 }
 
-// planWords is a plan in one line: "recompute all in layers 0-11, recompute MLP in layers 12-23".
-func planWords(p *plan.Plan, layers int) string {
+// PlanWords is a plan in one line: "recompute all in layers 0-11, recompute MLP in layers 12-23".
+func PlanWords(p *plan.Plan, layers int) string {
 	var order []string
-	groups := map[string][]run{}
+	groups := map[string][]Stretch{}
 	for _, r := range runs(p, layers) {
 		if r.keeps {
 			continue
 		}
-		if groups[r.words] == nil {
-			order = append(order, r.words)
+		if groups[r.Words] == nil {
+			order = append(order, r.Words)
 		}
-		groups[r.words] = append(groups[r.words], r)
+		groups[r.Words] = append(groups[r.Words], r)
 	}
 	var parts []string
 	for _, words := range order {
@@ -156,13 +156,13 @@ func planWords(p *plan.Plan, layers int) string {
 }
 
 // groupWords are runs that are treated alike, in words.
-func groupWords(words string, rs []run, p *plan.Plan) string {
+func groupWords(words string, rs []Stretch, p *plan.Plan) string {
 	var list []int
-	least, most := rs[0].last-rs[0].first+1, 0
+	least, most := rs[0].Last-rs[0].First+1, 0
 	for _, r := range rs {
-		size := r.last - r.first + 1
+		size := r.Last - r.First + 1
 		least, most = min(least, size), max(most, size)
-		for l := r.first; l <= r.last; l++ {
+		for l := r.First; l <= r.Last; l++ {
 			list = append(list, l)
 		}
 	}

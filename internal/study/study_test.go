@@ -1,4 +1,4 @@
-package report
+package study
 
 import (
 	"testing"
@@ -23,7 +23,7 @@ func TestStudyGraphs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		study, err := NewStudy(spec, sheet)
+		study, err := New(spec, Request{Request: strategy.Request{Sheet: sheet}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestStudyGraphs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := study.Price(Choice{Name: name, Plan: p})
+			got, err := study.Simulate(Choice{Name: name, Plan: p})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,11 +58,18 @@ func studyOf(t *testing.T, doc string, sheet *gpu.Sheet) *Study {
 	if err != nil {
 		t.Fatal(err)
 	}
-	study, err := NewStudy(spec, sheet)
+	study, err := New(spec, Request{Request: strategy.Request{Sheet: sheet}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return study
+}
+
+// under is the study with a class of plans and a budget, no reserve.
+func (s *Study) under(class string, device unit.Bytes) *Study {
+	c := *s
+	c.Class, c.Budget = class, device
+	return &c
 }
 
 // TestOptimizeOnOwnGraph: where the kind of checkpointing changes the graph, a plan is searched on the graph that it runs on.
@@ -81,18 +88,18 @@ func TestOptimizeOnOwnGraph(t *testing.T) {
 		study := studyOf(t, doc, sheet)
 		at := func(device int64) *Optimization {
 			t.Helper()
-			o, err := study.Optimize(t.Context(), OptimizeRequest{Class: "auto", Objective: Fastest, Card: Card{Sheet: sheet}, Device: unit.Bytes(device)})
+			o, err := study.under("auto", unit.Bytes(device)).Optimize(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			return o
 		}
 		for _, name := range strategy.Baselines {
-			named, err := plan.Named(name, study.Graph().Layers)
+			named, err := plan.Named(name, study.layers())
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := study.Price(Choice{Name: name, Plan: named})
+			p, err := study.Simulate(Choice{Name: name, Plan: named})
 			if err != nil {
 				continue // a part that this model does not have
 			}

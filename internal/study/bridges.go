@@ -1,4 +1,4 @@
-package report
+package study
 
 import (
 	"context"
@@ -31,5 +31,5 @@ func bridgeWords(loss *int64, step int64) string {
 	case *loss == 0:
 		return what + "would save nothing."
 	}
-	return what + fmt.Sprintf("would save another %s (%s).", unit.Duration(*loss), percent(100*float64(*loss)/float64(step)))
+	return what + fmt.Sprintf("would save another %s (%s).", unit.Duration(*loss), unit.Percent(100*float64(*loss)/float64(step)))
 }

@@ -1,11 +1,11 @@
-package strategy
+package study
 
 import (
-	"context"
 	"testing"
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
+	"ckptplan/internal/strategy"
 	"ckptplan/internal/unit"
 )
 
@@ -32,21 +32,19 @@ func TestChooseHead(t *testing.T) {
 		{24e9, HeadChoices, true, true},
 		{80e9, HeadChoices, false, true},
 	} {
-		req := Request{Budget: c.budget, Reserve: -1, Sheet: sheet}
-		h, err := ChooseHead(context.Background(), s, req, c.allowed)
+		study, err := New(s, Request{Request: strategy.Request{Budget: c.budget, Reserve: -1, Sheet: sheet}, Allow: c.allowed})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := h.Train.LossChunks > 1; got != c.chunks {
-			t.Errorf("%v with %v: %d parts", c.budget, c.allowed, h.Train.LossChunks)
-		}
-		p, err := programOf(h)
+		h, err := study.fastestHead(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Optimize(context.Background(), p, req); (err == nil) != c.fits {
+		if got := h.Spec.Train.LossChunks > 1; got != c.chunks {
+			t.Errorf("%v with %v: %d parts", c.budget, c.allowed, h.Spec.Train.LossChunks)
+		}
+		if _, err := h.search(t.Context()); (err == nil) != c.fits {
 			t.Errorf("%v with %v: %v", c.budget, c.allowed, err)
 		}
-		t.Logf("%v with %v: %d parts, keep logits %v", c.budget, c.allowed, h.Train.LossChunks, h.Train.KeepLogits)
 	}
 }
