@@ -22,6 +22,7 @@ var layers = map[string][]string{
 	"configs":              {},
 	"internal/unit":        {},
 	"internal/nearest":     {},
+	"internal/thorough":    {},
 	"internal/hugepage":    {},
 	"internal/model":       {"configs", "internal/unit", "internal/nearest", "internal/hugepage"},
 	"internal/plan":        {"internal/unit", "internal/model"},
@@ -43,7 +44,7 @@ var layers = map[string][]string{
 }
 
 // testSupport are packages that only test files import.
-var testSupport = []string{"internal/groundtruth"}
+var testSupport = []string{"internal/groundtruth", "internal/thorough"}
 
 // homes says which packages may import a third-party module. Most have one home. YAML has three: model's strict reader
 // serves plan files as well, but both write YAML themselves, and a data sheet is plain enough to be decoded directly.
