@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X main.release=$(VERSION)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race fuzz lint fmt golden accuracy mutants bench docs hooks
+.PHONY: help build test thorough race fuzz lint fmt golden accuracy mutants bench docs hooks
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,10 +15,13 @@ help: ## list the targets
 build: ## build bin/ckptplan, without cgo
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ckptplan ./cmd/ckptplan
 
-test: ## run the tests
+test: ## run the quick tests
 	$(GO) test ./...
 
-race: ## run the tests with the race detector (needs gcc), in random order
+thorough: ## run all tests, the long ones too
+	$(GO) test -tags thorough -timeout 40m ./...
+
+race: ## run the quick tests with the race detector (needs gcc), in random order
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 40m ./...
 
 fuzz: ## fuzz everything that reads bytes from outside, FUZZTIME (30s) each

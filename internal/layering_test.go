@@ -37,6 +37,7 @@ var layers = map[string][]string{
 	"cmd/ckptplan":            {"configs", "internal/unit", "internal/nearest", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/strategy/solve", "internal/certificate", "internal/exec", "internal/export", "internal/report", "internal/optimizer", "internal/study"},
 	"internal/optimizer":      {},
 	"internal/study":          {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/strategy/solve", "internal/certificate", "internal/exec", "internal/export"},
+	"internal/thorough":       {},
 }
 
 // testSupport are packages that only test files import.

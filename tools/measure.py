@@ -553,7 +553,8 @@ def apply_strategy(m, case):
         from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
         import sys
         impl = m.config._attn_implementation
-        inner = ALL_ATTENTION_FUNCTIONS.get_interface(impl, sys.modules[type(m).__module__].__dict__.get("eager_attention_forward")) if hasattr(ALL_ATTENTION_FUNCTIONS, "get_interface") else ALL_ATTENTION_FUNCTIONS[impl]
+        inner = ALL_ATTENTION_FUNCTIONS.get_interface(impl, sys.modules[type(m).__module__].__dict__.get("eager_attention_forward")) \
+            if hasattr(ALL_ATTENTION_FUNCTIONS, "get_interface") else ALL_ATTENTION_FUNCTIONS[impl]
         def core(module, q, k, v, mask, **kw): return ckpt(lambda q, k, v: inner(module, q, k, v, mask, **kw), q, k, v)
         mod = sys.modules[type(m).__module__]
         if impl == "eager":
@@ -679,7 +680,9 @@ def run(case, dump_at=None, trace=None):
     if case.get("loss_chunks", 1) > 1: chunk_loss(m, case["loss_chunks"])
     allP = [p for p in m.parameters()]
     P = [p for p in allP if p.requires_grad]
-    res = dict(trainable_parameters=sum(p.numel() for p in P), trainable_bytes=storage_bytes(P), all_parameters=sum(p.numel() for p in allP), all_parameter_bytes=storage_bytes(allP), parameters=sum(p.numel() for p in P), parameter_bytes=storage_bytes(P), buffer_bytes=storage_bytes(list(m.buffers())) if list(m.buffers()) else 0,
+    res = dict(trainable_parameters=sum(p.numel() for p in P), trainable_bytes=storage_bytes(P),
+               all_parameters=sum(p.numel() for p in allP), all_parameter_bytes=storage_bytes(allP),
+               parameters=sum(p.numel() for p in P), parameter_bytes=storage_bytes(P), buffer_bytes=storage_bytes(m.buffers()),
                checkpointed_layers=nck, layers=len(layers_of(m)))
     optname = case.get("optimizer", "adamw")
     if optname == "none": opt = None

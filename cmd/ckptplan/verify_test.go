@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/groundtruth"
+	"ckptplan/internal/thorough"
 )
 
 // verified is the JSON of verify that programs rely on. Pointers tell an absent key from a zero.
@@ -152,9 +153,7 @@ func TestVerifyGroundTruth(t *testing.T) {
 	if python == "" {
 		t.Skip("TORCH_PYTHON names no Python with PyTorch (tools/torch-env prints one)")
 	}
-	if testing.Short() {
-		t.Skip("takes minutes")
-	}
+	thorough.Skip(t)
 	cases := groundtruth.ByID(t)
 	turns := make(chan struct{}, 2)
 	for _, id := range verifiedOnMeta {

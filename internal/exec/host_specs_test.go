@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ckptplan/internal/memory"
+	"ckptplan/internal/thorough"
 )
 
 // randomDoc draws a small model of any class that the host engine runs, with its training settings.
@@ -53,7 +54,7 @@ func randomDoc(r *rand.Rand) string {
 func TestHostEngineRandomSpecs(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	specs := 150
-	if testing.Short() {
+	if !thorough.On {
 		specs = 60
 	}
 	for range specs {

@@ -10,6 +10,7 @@ import (
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/thorough"
 )
 
 // Small models of the four classes, with dropout.
@@ -104,8 +105,8 @@ func TestHostEngineNamedStrategies(t *testing.T) {
 		for _, dtype := range []string{"fp32", "bf16", "amp-bf16"} {
 			for _, attention := range []string{"eager", "sdpa", "math"} {
 				t.Run(fmt.Sprintf("%s/%s/%s", name, dtype, attention), func(t *testing.T) {
-					if testing.Short() && (attention == "math" || dtype == "amp-bf16" || dtype == "fp32" && attention == "sdpa") {
-						t.Skip("some kinds only in short mode")
+					if !thorough.On && (attention == "math" || dtype == "amp-bf16" || dtype == "fp32" && attention == "sdpa") {
+						t.Skip("some kinds only: go test -tags thorough runs all")
 					}
 					p := hostProgram(t, fmt.Sprintf(doc, dtype, attention))
 					base := runHost(t, p, hostPlan(t, p, "none"))
@@ -146,7 +147,7 @@ func TestHostEngineTrainingSettings(t *testing.T) {
 	)
 	for _, arch := range hostArchs {
 		docs = append(docs, archDoc(arch, "bf16", "sdpa"))
-		if !testing.Short() {
+		if thorough.On {
 			docs = append(docs, archDoc(arch, "amp-bf16", "eager"))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/thorough"
 )
 
 // started is an engine with its weights and data drawn.
@@ -36,8 +37,8 @@ func TestHostEngineFiniteDifferences(t *testing.T) {
 	for _, arch := range hostArchs[:8] {
 		for _, attention := range []string{"eager", "sdpa", "math"} {
 			t.Run(arch+"/"+attention, func(t *testing.T) {
-				if testing.Short() && attention == "math" {
-					t.Skip("eager and sdpa in short mode")
+				if !thorough.On && attention == "math" {
+					t.Skip("go test -tags thorough runs it")
 				}
 				p := hostProgram(t, strings.Replace(archDoc(arch, "fp32", attention), "L: 4", "L: 2", 1))
 				s := lowered(t, p, "full")
@@ -108,7 +109,7 @@ func TestHostEngineAttentionAgrees(t *testing.T) {
 func TestHostEngineLearns(t *testing.T) {
 	for _, optimizer := range []string{"adamw", "adamw-loop", "adamw-fused"} {
 		for _, dtype := range []string{"fp32", "amp-bf16"} {
-			if testing.Short() && dtype == "fp32" {
+			if !thorough.On && dtype == "fp32" {
 				continue
 			}
 			p := hostProgram(t, fmt.Sprintf("{arch: gpt2, L: 2, H: 32, heads: 4, S: 8, B: 2, vocab: 30, max_positions: 8, dtype: %s, dropout: 0, train: {optimizer: %s}}", dtype, optimizer))

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ckptplan/internal/thorough"
 )
 
 // writeLP states a problem as a mixed-integer program in LP format: x_i_k = 1 if block i takes option k.
@@ -110,7 +112,7 @@ func TestSolveFlatEqualsMILP(t *testing.T) {
 		t.Skip("cbc is not installed (package coinor-cbc)")
 	}
 	instances := 60
-	if testing.Short() {
+	if !thorough.On {
 		instances = 10
 	}
 	r := rand.New(rand.NewPCG(11, 12))

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+
+	"ckptplan/internal/thorough"
 )
 
 // TestSolveFlatEqualsEnumeration compares optimum, tie-breaking, smallest budget, status and certificate with the list
 // of all plans.
 func TestSolveFlatEqualsEnumeration(t *testing.T) {
 	instances := 10000
-	if testing.Short() {
+	if !thorough.On {
 		instances = 1000
 	}
 	r := rand.New(rand.NewPCG(1, 2))

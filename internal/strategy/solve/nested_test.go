@@ -8,6 +8,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"ckptplan/internal/thorough"
 )
 
 // chainInputs is a chain with one option a stage, as the recorded cases write it.
@@ -277,7 +279,7 @@ func TestCasesRevolve(t *testing.T) {
 		Total int64 `json:"total_forward_steps"`
 	}
 	casesOf(t, "revolve", func(t *testing.T, in inputs, want expected) {
-		if in.Steps > 100 && testing.Short() {
+		if in.Steps > 100 && !thorough.On {
 			t.Skip("long")
 		}
 		// A saved set is larger than all boundary tensors together: only one is alive at a time. The input of the stage
@@ -496,7 +498,7 @@ func TestNestedStopsEarly(t *testing.T) {
 // on chains like a transformer's, and on nearly all random ones; without bridges it is never better.
 func TestNestedAgainstExhaustive(t *testing.T) {
 	chains := 150
-	if testing.Short() {
+	if !thorough.On {
 		chains = 30
 	}
 	r := rand.New(rand.NewPCG(21, 22))
