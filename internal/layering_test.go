@@ -26,10 +26,13 @@ var layers = map[string][]string{
 	"internal/model":       {"configs", "internal/unit", "internal/nearest", "internal/hugepage"},
 	"internal/plan":        {"internal/unit", "internal/model"},
 	"internal/gpu":         {"configs", "internal/unit", "internal/nearest", "internal/model"},
+	"internal/gpu/cuda":    {"internal/unit", "internal/gpu"},
 	"internal/memory":      {"internal/unit", "internal/hugepage", "internal/model", "internal/plan", "internal/gpu"},
 	"internal/strategy":    {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory"},
 	"internal/certificate": {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory"},
-	"internal/exec":        {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory"},
+	"internal/exec":        {"internal/unit", "internal/memory"},
+	"internal/exec/host":   {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/exec"},
+	"internal/exec/torch":  {"internal/unit", "internal/model", "internal/plan", "internal/memory", "internal/exec"},
 	"internal/export":      {"internal/unit", "internal/model", "internal/plan", "internal/memory", "internal/strategy"},
 	"internal/report": {
 		"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/certificate",
@@ -37,7 +40,7 @@ var layers = map[string][]string{
 	},
 	"cmd/ckptplan": {
 		"configs", "internal/unit", "internal/nearest", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy",
-		"internal/certificate", "internal/exec", "internal/export", "internal/report",
+		"internal/certificate", "internal/exec", "internal/exec/host", "internal/exec/torch", "internal/gpu/cuda", "internal/export", "internal/report",
 	},
 }
 
@@ -51,10 +54,10 @@ var homes = map[string][]string{
 	"github.com/fatih/color":       {"internal/report"},
 	"github.com/guptarohit/":       {"internal/report"},
 	"github.com/go-analyze/charts": {"internal/report"},
-	"gonum.org/v1/gonum":           {"internal/exec", "internal/report"},
+	"gonum.org/v1/gonum":           {"internal/exec", "internal/exec/host", "internal/report"},
 	"go.yaml.in/yaml/v4":           {"internal/model", "internal/plan", "internal/gpu"},
 	"github.com/invopop/":          {"internal/model"},
-	"github.com/ebitengine/purego": {"internal/gpu"},
+	"github.com/ebitengine/purego": {"internal/gpu/cuda"},
 }
 
 // testOnly are modules that only test files import.

@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckptplan/internal/exec"
-	"ckptplan/internal/gpu"
+	"ckptplan/internal/exec/host"
+	"ckptplan/internal/exec/torch"
+	"ckptplan/internal/gpu/cuda"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/report"
 	"ckptplan/internal/unit"
@@ -116,12 +118,12 @@ func (o *engineOptions) find() (*device, error) {
 	if o.engine == "cuda" {
 		return nil, &exec.EngineError{Engine: "cuda", Text: "it is not part of this version; --engine torch runs on CUDA devices"}
 	}
-	n, cuda := ordinal(o.device)
-	if !cuda {
+	n, numbered := ordinal(o.device)
+	if !numbered {
 		return &device{name: o.device}, nil
 	}
 	d := &device{name: fmt.Sprintf("cuda:%d", n)}
-	devices, err := gpu.Discover()
+	devices, err := cuda.Discover()
 	for _, dev := range devices {
 		defer func() { _ = dev.Close() }() // nothing was allocated on it
 	}
@@ -176,11 +178,11 @@ func (o *engineOptions) cpuEngine(ctx context.Context) (name string, notes []str
 	if o.limit != (limitFlag{}) {
 		return "host", []string{"the host engine was taken: PyTorch cannot be limited on the CPU"}, nil
 	}
-	torch, err := exec.HasTorch(ctx, o.python)
+	found, err := torch.Installed(ctx, o.python)
 	switch {
 	case ctx.Err() != nil, err != nil && o.pythonNamed:
 		return "", nil, err
-	case !torch:
+	case !found:
 		return "host", []string{fmt.Sprintf("the host engine was taken: %s has no PyTorch (--python names another)", o.python)}, nil
 	}
 	return "torch", nil, nil
@@ -201,7 +203,7 @@ func (o *engineOptions) torch(d *device, c report.Card, config []byte) (*engine,
 		}
 	}
 	e.run = func(ctx context.Context, p *report.Price, at func(string)) (*exec.Measurement, error) {
-		t := exec.TorchOptions{
+		t := torch.Options{
 			Python: o.python, Device: d.name, Graph: p.Timeline.Graph(), Config: config, Plan: p.Plan, Warmup: int(o.warmup), Steps: int(o.steps),
 			Seed: o.seed, Values: e.values, Timeout: o.timeout, Enough: o.enough, Force: o.force, Limit: share, Progress: at,
 		}
@@ -214,7 +216,7 @@ func (o *engineOptions) torch(d *device, c report.Card, config []byte) (*engine,
 		default:
 			t.Need = p.Need(c)
 		}
-		return exec.RunTorch(ctx, t)
+		return torch.Run(ctx, t)
 	}
 	return e, nil
 }
@@ -243,7 +245,7 @@ func (o *engineOptions) host(notes []string) *engine {
 		timed, cancel := context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 		var stage string
-		m, err := exec.RunHost(timed, exec.HostOptions{
+		m, err := host.Run(timed, host.Options{
 			Schedule: s, Capacity: capacity, Seed: o.seed, Steps: int(o.steps), Enough: o.enough,
 			Progress: func(now string) { stage = now; at(now) },
 		})

@@ -1,0 +1,52 @@
+package host
+
+import (
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"ckptplan/internal/model"
+)
+
+// matmul is a·b for matrices, or for batches of them, as row-major values. Products are summed in float32 in an order
+// that the sizes alone decide.
+func matmul(a, b tensor) []float32 {
+	if a.shape.N == 3 {
+		m, n := a.shape.D[1], b.shape.D[2]
+		out := make([]float32, a.shape.D[0]*m*n)
+		for i := range a.shape.D[0] {
+			product(a.part(i), b.part(i), out[i*m*n:(i+1)*m*n])
+		}
+		return out
+	}
+	out := make([]float32, a.shape.D[0]*b.shape.D[1])
+	product(a, b, out)
+	return out
+}
+
+// product hands both operands to BLAS by rows, whatever their layout: the order of the additions must not depend on
+// whether a tensor was saved as it was or came back from the host contiguous.
+func product(a, b tensor, out []float32) {
+	m, k, n := int(a.shape.D[0]), int(a.shape.D[1]), int(b.shape.D[1])
+	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1,
+		blas32.General{Rows: m, Cols: k, Stride: k, Data: a.reals()}, blas32.General{Rows: k, Cols: n, Stride: n, Data: b.reals()},
+		0, blas32.General{Rows: m, Cols: n, Stride: n, Data: out})
+}
+
+// addRow adds a row to every row of x, in place.
+func addRow(x, row []float32) []float32 {
+	for i := range x {
+		x[i] += row[i%len(row)]
+	}
+	return x
+}
+
+// scratch is a matrix of a kernel's own, which the device does not count: a library's workspace.
+func scratch(e *engine, v []float32, rows, cols int64) tensor {
+	s := model.Shape(rows, cols)
+	return tensor{buf: &buffer{engine: e, refs: 1, reals: v, name: "workspace"}, shape: s, stride: s.Contiguous(), dtype: model.F32}
+}
+
+// asMatrix is a contiguous tensor as rows × cols.
+func (t tensor) asMatrix(rows, cols int64) tensor {
+	return scratch(t.buf.engine, t.reals(), rows, cols)
+}
