@@ -31,16 +31,22 @@ var layers = map[string][]string{
 	"internal/strategy":    {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory"},
 	"internal/certificate": {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory"},
 	"internal/exec":        {"internal/unit", "internal/memory"},
-	"internal/exec/host":   {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/exec"},
-	"internal/exec/torch":  {"internal/unit", "internal/model", "internal/plan", "internal/memory", "internal/exec"},
-	"internal/export":      {"internal/unit", "internal/model", "internal/plan", "internal/memory", "internal/strategy"},
+	"internal/exec/random": {},
+	"internal/exec/host":   {"internal/unit", "internal/model", "internal/gpu", "internal/exec/random"},
+	"internal/exec/interpreter": {
+		"internal/unit", "internal/model", "internal/gpu", "internal/memory", "internal/exec", "internal/exec/random",
+		"internal/plan", "internal/exec/host", // its tests' plans and devices
+	},
+	"internal/exec/torch": {"internal/unit", "internal/model", "internal/plan", "internal/memory", "internal/exec"},
+	"internal/export":     {"internal/unit", "internal/model", "internal/plan", "internal/memory", "internal/strategy"},
 	"internal/report": {
 		"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/certificate",
 		"internal/exec", "internal/export",
 	},
 	"cmd/ckptplan": {
 		"configs", "internal/unit", "internal/nearest", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy",
-		"internal/certificate", "internal/exec", "internal/exec/host", "internal/exec/torch", "internal/gpu/cuda", "internal/export", "internal/report",
+		"internal/certificate", "internal/exec", "internal/exec/host", "internal/exec/interpreter", "internal/exec/torch",
+		"internal/gpu/cuda", "internal/export", "internal/report",
 	},
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"ckptplan/internal/exec"
 	"ckptplan/internal/exec/host"
+	"ckptplan/internal/exec/interpreter"
 	"ckptplan/internal/exec/torch"
 	"ckptplan/internal/gpu/cuda"
 	"ckptplan/internal/memory"
@@ -221,7 +222,7 @@ func (o *engineOptions) torch(d *device, c report.Card, config []byte) (*engine,
 	return e, nil
 }
 
-// host runs the reference device, which keeps every number in 4 bytes.
+// host runs the reference device, whose kernels compute with copies of 4 bytes a number.
 func (o *engineOptions) host(notes []string) *engine {
 	e := &engine{name: "host", device: "cpu", values: true, notes: notes}
 	capacity := o.limit.bytes
@@ -245,8 +246,10 @@ func (o *engineOptions) host(notes []string) *engine {
 		timed, cancel := context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 		var stage string
-		m, err := host.Run(timed, host.Options{
-			Schedule: s, Capacity: capacity, Seed: o.seed, Steps: int(o.steps), Enough: o.enough,
+		reference := host.NewDevice(capacity)
+		defer func() { _ = reference.Close() }() // its memory is this process's
+		m, err := interpreter.Run(timed, interpreter.Options{
+			Device: reference, Engine: "host", Schedule: s, Seed: o.seed, Steps: int(o.steps), Enough: o.enough,
 			Progress: func(now string) { stage = now; at(now) },
 		})
 		if errors.Is(err, context.DeadlineExceeded) {

@@ -3,7 +3,7 @@ package host
 import (
 	"math"
 
-	"ckptplan/internal/model"
+	"ckptplan/internal/exec/random"
 )
 
 // keyBlock is how many keys the streaming kernel looks at at once.
@@ -17,16 +17,16 @@ type scores struct {
 	rows, keys, dq, dv int
 	scale, drop        float64
 	causal             bool
-	random             stream
+	random             random.Stream
 	mask               []bool // of all probabilities; nil without dropout
 }
 
-func newScores(op *model.Op, q, k, v tensor, bias []float32) *scores {
+func newScores(c *call, q, k, v view, bias []float32) *scores {
 	return &scores{
-		q: q.reals(), k: k.reals(), v: v.reals(), bias: bias,
-		batch: int(q.shape.D[0]), heads: int(q.shape.D[1]), kv: int(k.shape.D[1]),
-		rows: int(q.shape.D[2]), keys: int(k.shape.D[2]), dq: int(q.shape.D[3]), dv: int(v.shape.D[3]),
-		scale: op.Scalar, drop: op.Drop, causal: op.Attr.B != 0,
+		q: q.Reals(), k: k.Reals(), v: v.Reals(), bias: bias,
+		batch: int(q.Shape.D[0]), heads: int(q.Shape.D[1]), kv: int(k.Shape.D[1]),
+		rows: int(q.Shape.D[2]), keys: int(k.Shape.D[2]), dq: int(q.Shape.D[3]), dv: int(v.Shape.D[3]),
+		scale: c.Scalar, drop: c.Drop, causal: c.Attr.B != 0,
 	}
 }
 
@@ -51,10 +51,10 @@ func (s *scores) kept(r, j int) float64 {
 }
 
 // from draws the mask from where the generator stands.
-func (s *scores) from(r stream) {
+func (s *scores) from(r random.Stream) {
 	s.random = r
 	if s.drop > 0 {
-		s.mask = r.mask(s.batch*s.heads*s.rows*s.keys, s.drop)
+		s.mask = r.Mask(s.batch*s.heads*s.rows*s.keys, s.drop)
 	}
 }
 
@@ -177,46 +177,57 @@ func (s *scores) backward(grad, context, logsumexp []float32) attentionGrads {
 	return g
 }
 
-// forwardAttention is the flash kernel (q, k, v) or the efficient one (with a bias): context, logsumexp, and the state
-// of the generator, with which backward draws the same mask.
-func forwardAttention(c *forwardCall) {
+// attention runs a forward kernel: context and logsumexp.
+func attention(c *call) *scores {
 	var bias []float32
 	if len(c.in) > 3 {
-		bias = c.in[3].reals()
+		bias = c.in[3].Reals()
 	}
-	s := newScores(c.op, c.in[0], c.in[1], c.in[2], bias)
-	s.from(c.engine.generator())
+	s := newScores(c, c.in[0], c.in[1], c.in[2], bias)
+	s.from(c.random())
 	context, lse := s.forward()
-	c.out[0].setReals(context)
-	rows := c.out[1].narrow(2, 0, int64(s.rows)) // the efficient kernel pads rows to 32
-	rows.setReals(lse)
-	if c.op.Kind == model.OpFlashAttention {
-		c.out[2].setInts([]int64{int64(s.random.key), int64(s.random.offset)})
-		return
+	c.out[0].SetReals(context)
+	if c.out[1].Shape.D[2] > int64(s.rows) { // the efficient kernel pads rows to 32
+		c.out[1].fill(0)
 	}
-	c.out[2].setInts([]int64{int64(s.random.key)})
-	c.out[3].setInts([]int64{int64(s.random.offset)})
+	c.out[1].narrow(2, 0, int64(s.rows)).SetReals(lse)
+	return s
 }
 
-// backAttention runs the kernel once a node and hands out its gradients.
-func backAttention(c *backwardCall) {
-	n := c.node
-	if n.attention == nil {
-		var bias []float32
-		if n.meta(model.I3).shape.N > 0 {
-			bias = n.value(model.I3).reals()
-		}
-		s := newScores(c.op, n.value(model.I0), n.value(model.I1), n.value(model.I2), bias)
-		if c.op.Kind == model.OpFlashAttention {
-			state := n.value(model.O2).ints()
-			s.from(stream{key: uint64(state[0]), offset: uint64(state[1])})
-		} else {
-			s.from(stream{key: uint64(n.value(model.O2).ints()[0]), offset: uint64(n.value(model.O3).ints()[0])})
-		}
-		lse := n.value(model.O1).narrow(2, 0, int64(s.rows))
-		g := s.backward(n.value(model.G0).reals(), n.value(model.O0).reals(), lse.reals())
-		n.attention = &g
+// flashAttention and efficientAttention leave the generator's state behind, with which backward draws the same mask.
+func flashAttention(c *call) {
+	s := attention(c)
+	c.out[2].SetInts([]int64{int64(s.random.Key), int64(s.random.Offset)})
+}
+
+func efficientAttention(c *call) {
+	s := attention(c)
+	c.out[2].SetInts([]int64{int64(s.random.Key)})
+	c.out[3].SetInts([]int64{int64(s.random.Offset)})
+}
+
+func flashAttentionBackward(c *call) {
+	state := c.in[7].Ints()
+	attentionBackward(c, state[0], state[1])
+}
+
+func efficientAttentionBackward(c *call) {
+	attentionBackward(c, c.in[7].Ints()[0], c.in[8].Ints()[0])
+}
+
+// attentionBackward makes all gradients and stores those that are needed.
+func attentionBackward(c *call, key, offset int64) {
+	grad, q, k, v, bias, context, lse := c.in[0], c.in[1], c.in[2], c.in[3], c.in[4], c.in[5], c.in[6]
+	var b []float32
+	if bias.Ptr != 0 {
+		b = bias.Reals()
 	}
-	g := n.attention
-	c.out.setReals([][]float32{g.q, g.k, g.v, g.bias}[c.step.Out.Input()])
+	s := newScores(c, q, k, v, b)
+	s.from(random.Stream{Key: uint64(key), Offset: uint64(offset)})
+	g := s.backward(grad.Reals(), context.Reals(), lse.narrow(2, 0, int64(s.rows)).Reals())
+	for i, x := range [][]float32{g.q, g.k, g.v, g.bias} {
+		if i < len(c.out) && c.out[i].Ptr != 0 {
+			c.out[i].SetReals(x)
+		}
+	}
 }

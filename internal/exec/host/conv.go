@@ -4,10 +4,10 @@ import "ckptplan/internal/model"
 
 // patches are the pixels under each output of a convolution whose patches touch and do not overlap, as rows:
 // [B·side·side, channels·patch·patch].
-func patches(x tensor, w model.Dims) tensor {
-	n, ch, p := x.shape.D[0], x.shape.D[1], w.D[2]
-	side := x.shape.D[2] / p
-	px, size := x.reals(), x.shape.D[2]
+func patches(x view, w model.Dims) view {
+	n, ch, p := x.Shape.D[0], x.Shape.D[1], w.D[2]
+	side := x.Shape.D[2] / p
+	px, size := x.Reals(), x.Shape.D[2]
 	rows, width := n*side*side, ch*p*p
 	out := make([]float32, 0, rows*width)
 	for b := range n {
@@ -22,45 +22,48 @@ func patches(x tensor, w model.Dims) tensor {
 			}
 		}
 	}
-	return scratch(x.buf.engine, out, rows, width)
+	return scratch(out, rows, width)
 }
 
-// forwardConv2D is the convolution with one output a patch: w·patch + bias, [B, H, side, side].
-func forwardConv2D(c *forwardCall) {
-	x, w := c.in[0], c.in[1].shape
+// conv2D is the convolution with one output a patch: w·patch + bias, [B, H, side, side].
+func conv2D(c *call) {
+	x, w := c.in[0], c.in[1].Shape
 	h := w.D[0]
 	cols := patches(x, w)
-	y := addRow(matmul(cols, c.in[1].asMatrix(h, w.Count()/h).swapped(0, 1)), c.in[2].reals())
-	channelsFirst(c.out[0]).setReals(y)
+	y := addRow(matmul(cols, c.in[1].asMatrix(h, w.Count()/h).swapped(0, 1)), c.in[2].Reals())
+	channelsFirst(c.out[0]).SetReals(y)
 }
 
 // channelsFirst is a [B, C, side, side] tensor seen as [B·side·side rows, C] in the order of patches.
-func channelsFirst(t tensor) tensor { return t.swapped(1, 2).swapped(2, 3) }
+func channelsFirst(t view) view { return t.swapped(1, 2).swapped(2, 3) }
 
-// backConv2D makes the gradient of the pixels, of the kernel or of the bias.
-func backConv2D(c *backwardCall) {
-	grad := channelsFirst(c.node.value(model.G0))
-	w := c.shape(model.I1)
-	h, width := w.D[0], w.Count()/w.D[0]
-	rows := grad.count() / h
-	g := scratch(c.out.buf.engine, grad.reals(), rows, h)
-	switch c.step.Out {
-	case model.D2:
-		c.out.setReals(sumRows(g.reals(), int(h), func(_, _ int, g float64) float64 { return g }))
-	case model.D1:
-		c.out.setReals(matmul(g.swapped(0, 1), patches(c.node.value(model.I0), w)))
-	default:
-		cols := matmul(g, c.node.value(model.I1).asMatrix(h, width))
-		unpatch(c.out, w, cols)
-	}
+// flat is the gradient of a convolution's output as a matrix [B·side·side, H].
+func flat(grad view, h int64) view {
+	return scratch(channelsFirst(grad).Reals(), grad.Count()/h, h)
+}
+
+func conv2DBias(c *call) {
+	h := c.out[0].Count()
+	c.out[0].SetReals(sumRows(flat(c.in[0], h).Reals(), int(h), func(_, _ int, g float64) float64 { return g }))
+}
+
+func conv2DWeight(c *call) {
+	w := c.out[0].Shape
+	c.out[0].SetReals(matmul(flat(c.in[0], w.D[0]).swapped(0, 1), patches(c.in[1], w)))
+}
+
+func conv2DInput(c *call) {
+	w := c.in[1].Shape
+	h := w.D[0]
+	unpatch(c.out[0], w, matmul(flat(c.in[0], h), c.in[1].asMatrix(h, w.Count()/h)))
 }
 
 // unpatch puts rows of patches back to their pixels.
-func unpatch(t tensor, w model.Dims, cols []float32) {
-	n, ch, p := t.shape.D[0], t.shape.D[1], w.D[2]
-	size := t.shape.D[2]
+func unpatch(t view, w model.Dims, cols []float32) {
+	n, ch, p := t.Shape.D[0], t.Shape.D[1], w.D[2]
+	size := t.Shape.D[2]
 	side := size / p
-	out := make([]float32, t.count())
+	out := make([]float32, t.Count())
 	at := int64(0)
 	for b := range n {
 		for r := range side {
@@ -75,5 +78,5 @@ func unpatch(t tensor, w model.Dims, cols []float32) {
 			}
 		}
 	}
-	t.setReals(out)
+	t.SetReals(out)
 }

@@ -2,22 +2,20 @@ package host
 
 import (
 	"math"
-
-	"ckptplan/internal/model"
 )
 
-// forwardLayerNorm is (x − mean)·rstd·γ + β over the last dimension, rstd = 1/√(variance + ε).
-func forwardLayerNorm(c *forwardCall) {
-	x := c.in[0].reals()
-	n := int(c.in[0].shape.At(-1))
+// layerNorm is (x − mean)·rstd·γ + β over the last dimension, rstd = 1/√(variance + ε).
+func layerNorm(c *call) {
+	x := c.in[0].Reals()
+	n := int(c.in[0].Shape.At(-1))
 	y := make([]float32, len(x))
 	mean, rstd := make([]float32, len(x)/n), make([]float32, len(x)/n)
 	var weight, bias []float32
 	if len(c.in) > 1 {
-		weight = c.in[1].reals()
+		weight = c.in[1].Reals()
 	}
 	if len(c.in) > 2 {
-		bias = c.in[2].reals()
+		bias = c.in[2].Reals()
 	}
 	for r := range mean {
 		row, out := x[r*n:(r+1)*n], y[r*n:(r+1)*n]
@@ -26,7 +24,7 @@ func forwardLayerNorm(c *forwardCall) {
 		for _, a := range row {
 			v += (float64(a) - mu) * (float64(a) - mu)
 		}
-		s := 1 / math.Sqrt(v/float64(n)+c.op.Scalar)
+		s := 1 / math.Sqrt(v/float64(n)+c.Scalar)
 		mean[r], rstd[r] = float32(mu), float32(s)
 		for i, a := range row {
 			o := (float64(a) - mu) * s
@@ -39,14 +37,14 @@ func forwardLayerNorm(c *forwardCall) {
 			out[i] = float32(o)
 		}
 	}
-	c.out[0].setReals(y)
-	c.out[1].setReals(mean)
-	c.out[2].setReals(rstd)
+	c.out[0].SetReals(y)
+	c.out[1].SetReals(mean)
+	c.out[2].SetReals(rstd)
 }
 
-// forwardRMSNorm is x·rstd·γ over the last dimension, rstd = 1/√(mean(x²) + ε).
-func forwardRMSNorm(c *forwardCall) {
-	x, weight := c.in[0].reals(), c.in[1].reals()
+// rmsNorm is x·rstd·γ over the last dimension, rstd = 1/√(mean(x²) + ε).
+func rmsNorm(c *call) {
+	x, weight := c.in[0].Reals(), c.in[1].Reals()
 	n := len(weight)
 	y, rstd := make([]float32, len(x)), make([]float32, len(x)/n)
 	for r := range rstd {
@@ -55,32 +53,36 @@ func forwardRMSNorm(c *forwardCall) {
 		for _, a := range row {
 			v += float64(a) * float64(a)
 		}
-		s := 1 / math.Sqrt(v/float64(n)+c.op.Scalar)
+		s := 1 / math.Sqrt(v/float64(n)+c.Scalar)
 		rstd[r] = float32(s)
 		for i, a := range row {
 			y[r*n+i] = float32(float64(a) * s * float64(weight[i]))
 		}
 	}
-	c.out[0].setReals(y)
-	c.out[1].setReals(rstd)
+	c.out[0].SetReals(y)
+	c.out[1].SetReals(rstd)
 }
 
-// backLayerNorm makes the gradient of x, γ or β. With x̂ = (x − mean)·rstd and d = grad·γ, that of x is
-// rstd·(d − mean(d) − x̂·mean(d·x̂)).
-func backLayerNorm(c *backwardCall) {
-	g := c.node.value(model.G0).reals()
-	n := int(c.shape(model.I0).At(-1))
-	if c.step.Out == model.D2 {
-		c.out.setReals(sumRows(g, n, func(_, _ int, g float64) float64 { return g }))
-		return
-	}
-	x, mean, rstd := c.node.value(model.I0).reals(), c.node.value(model.O1).reals(), c.node.value(model.O2).reals()
-	hat := func(r, i int) float64 { return (float64(x[r*n+i]) - float64(mean[r])) * float64(rstd[r]) }
-	if c.step.Out == model.D1 {
-		c.out.setReals(sumRows(g, n, func(r, i int, g float64) float64 { return g * hat(r, i) }))
-		return
-	}
-	weight := weights(c, n)
+// layerNormed is what the gradients of a layer norm are made of: grad, and x̂ = (x − mean)·rstd.
+func layerNormed(c *call) (g []float32, n int, hat func(r, i int) float64, rstd []float32) {
+	g, n = c.in[0].Reals(), int(c.in[1].Shape.At(-1))
+	x, mean, rstd := c.in[1].Reals(), c.in[2].Reals(), c.in[3].Reals()
+	return g, n, func(r, i int) float64 { return (float64(x[r*n+i]) - float64(mean[r])) * float64(rstd[r]) }, rstd
+}
+
+func layerNormWeight(c *call) {
+	g, n, hat, _ := layerNormed(c)
+	c.out[0].SetReals(sumRows(g, n, func(r, i int, g float64) float64 { return g * hat(r, i) }))
+}
+
+func layerNormBias(c *call) {
+	c.out[0].SetReals(sumRows(c.in[0].Reals(), int(c.out[0].Count()), func(_, _ int, g float64) float64 { return g }))
+}
+
+// layerNormInput is, with d = grad·γ, rstd·(d − mean(d) − x̂·mean(d·x̂)).
+func layerNormInput(c *call) {
+	g, n, hat, rstd := layerNormed(c)
+	weight := weights(c.in[4], n)
 	y := make([]float32, len(g))
 	for r := range len(g) / n {
 		m, mh := 0.0, 0.0
@@ -94,15 +96,15 @@ func backLayerNorm(c *backwardCall) {
 			y[r*n+i] = float32(float64(rstd[r]) * (float64(g[r*n+i])*weight(i) - m - hat(r, i)*mh))
 		}
 	}
-	c.out.setReals(y)
+	c.out[0].SetReals(y)
 }
 
 // weights are a norm's γ, or ones where it has none.
-func weights(c *backwardCall, n int) func(i int) float64 {
-	if c.node.meta(model.I1).shape.Count() != int64(n) || !c.node.has(model.I1) {
+func weights(gamma view, n int) func(i int) float64 {
+	if gamma.Ptr == 0 || gamma.Count() != int64(n) {
 		return func(int) float64 { return 1 }
 	}
-	w := c.node.value(model.I1).reals()
+	w := gamma.Reals()
 	return func(i int) float64 { return float64(w[i]) }
 }
 
@@ -121,16 +123,22 @@ func sumRows(g []float32, n int, f func(r, i int, g float64) float64) []float32 
 	return out
 }
 
-// backRMSNorm makes the gradient of x or γ. With d = grad·γ and x̂ = x·rstd, that of x is rstd·(d − x̂·mean(d·x̂)).
-func backRMSNorm(c *backwardCall) {
-	g, x, rstd := c.node.value(model.G0).reals(), c.node.value(model.I0).reals(), c.node.value(model.O1).reals()
-	n := int(c.shape(model.I0).At(-1))
-	hat := func(r, i int) float64 { return float64(x[r*n+i]) * float64(rstd[r]) }
-	if c.step.Out == model.D1 {
-		c.out.setReals(sumRows(g, n, func(r, i int, g float64) float64 { return g * hat(r, i) }))
-		return
-	}
-	weight := weights(c, n)
+// rmsNormed is what the gradients of an RMS norm are made of: grad, and x̂ = x·rstd.
+func rmsNormed(c *call) (g []float32, n int, hat func(r, i int) float64, rstd []float32) {
+	g, n = c.in[0].Reals(), int(c.in[1].Shape.At(-1))
+	x, rstd := c.in[1].Reals(), c.in[2].Reals()
+	return g, n, func(r, i int) float64 { return float64(x[r*n+i]) * float64(rstd[r]) }, rstd
+}
+
+func rmsNormWeight(c *call) {
+	g, n, hat, _ := rmsNormed(c)
+	c.out[0].SetReals(sumRows(g, n, func(r, i int, g float64) float64 { return g * hat(r, i) }))
+}
+
+// rmsNormInput is, with d = grad·γ, rstd·(d − x̂·mean(d·x̂)).
+func rmsNormInput(c *call) {
+	g, n, hat, rstd := rmsNormed(c)
+	weight := weights(c.in[3], n)
 	y := make([]float32, len(g))
 	for r := range len(g) / n {
 		mh := 0.0
@@ -142,17 +150,17 @@ func backRMSNorm(c *backwardCall) {
 			y[r*n+i] = float32(float64(rstd[r]) * (float64(g[r*n+i])*weight(i) - hat(r, i)*mh))
 		}
 	}
-	c.out.setReals(y)
+	c.out[0].SetReals(y)
 }
 
-func forwardMean(c *forwardCall) {
-	n := int(c.in[0].shape.At(-1))
-	x := c.in[0].reals()
+func mean(c *call) {
+	n := int(c.in[0].Shape.At(-1))
+	x := c.in[0].Reals()
 	r := make([]float32, len(x)/n)
 	for i := range r {
 		r[i] = float32(sum(x[i*n:(i+1)*n]) / float64(n))
 	}
-	c.out[0].setReals(r)
+	c.out[0].SetReals(r)
 }
 
 func sum(x []float32) float64 {

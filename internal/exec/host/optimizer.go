@@ -3,126 +3,39 @@ package host
 import (
 	"math"
 
-	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/gpu"
 )
 
-// Hyperparameters of the optimizers: PyTorch's defaults for AdamW.
-const (
-	learningRate = 1e-3
-	beta1        = 0.9
-	beta2        = 0.999
-	epsilon      = 1e-8
-	weightDecay  = 0.01
-)
-
-// optimize updates the parameters and lets go of the gradients (set_to_none).
-//
-// AdamW keeps exp_avg, exp_avg_sq in the parameter's type and a step count in fp32, made at its first step. Its foreach
-// form makes √exp_avg_sq of all parameters with a gradient at once, the loop form a root and a quotient of one parameter at a time while
-// the quotient of the one before is still a local, the fused form nothing.
-// Source: torch/optim/adamw.py, adam.py.
-func (e *engine) optimize(kind string) {
-	if kind != "none" {
-		e.begin(memory.Optimizer)
-		e.steps++
-		if kind == "sgd" {
-			e.sgd()
-		} else {
-			e.adamW(kind)
-		}
+// sgd is p ← p − lr·grad.
+func sgd(c *call) {
+	p, grad := c.out[0], c.in[0].Reals()
+	r := make([]float32, len(grad))
+	for k, v := range p.Reals() {
+		r[k] = v - gpu.LearningRate*grad[k]
 	}
-	for i, g := range e.grads {
-		if g != nil {
-			e.grads[i] = nil
-			g.drop()
-		}
-	}
+	p.SetReals(r)
 }
 
-func (e *engine) sgd() {
-	for i, g := range e.grads {
-		if g == nil {
-			continue
-		}
-		p := e.param(i)
-		grad := g.reals()
-		r := make([]float32, len(grad))
-		for k, v := range p.reals() {
-			r[k] = v - learningRate*grad[k]
-		}
-		p.setReals(r)
-	}
-}
-
-// param is parameter i as a tensor.
-func (e *engine) param(i int) tensor {
-	x := &e.g.Tensors[e.g.Params[i].Tensor]
-	return x2t(x, e.static[x.Storage])
-}
-
-func (e *engine) adamW(kind string) {
-	for i := range e.grads {
-		if e.grads[i] == nil || e.moment[i] != nil {
-			continue
-		}
-		p := e.param(i)
-		e.moment[i] = []*buffer{
-			e.alloc("aten.zeros_like", p.dtype, p.count()), e.alloc("aten.zeros_like", p.dtype, p.count()), e.alloc("aten.zeros", model.F32, 1),
-		}
-	}
-	var roots []*buffer
-	if kind == "adamw" { // foreach: one list for all
-		for i, g := range e.grads {
-			if g != nil {
-				p := e.param(i)
-				roots = append(roots, e.alloc("aten._foreach_sqrt", p.dtype, p.count()))
-			}
-		}
-	}
-	var quotient *buffer
-	for _, k := range e.g.Registered() {
-		i, g := int(k), e.grads[k]
-		if g == nil {
-			continue
-		}
-		if kind == "adamw-loop" {
-			p := e.param(i)
-			root := e.alloc("aten.sqrt", p.dtype, p.count())
-			next := e.alloc("aten.div", p.dtype, p.count())
-			root.release()
-			if quotient != nil {
-				quotient.release()
-			}
-			quotient = next
-		}
-		e.update(i, g)
-	}
-	for _, r := range roots {
-		r.release()
-	}
-	if quotient != nil {
-		quotient.release()
-	}
-}
-
-// update is one parameter's AdamW step:
+// adamW is one parameter's step:
 //
 //	p ← p·(1 − lr·λ);  m ← β₁m + (1−β₁)g;  v ← β₂v + (1−β₂)g²
 //	p ← p − lr/(1−β₁ᵗ) · m / (√v/√(1−β₂ᵗ) + ε)
-func (e *engine) update(i int, g *gradient) {
-	p, state := e.param(i), e.moment[i]
-	state[2].reals[0]++
-	t := float64(state[2].reals[0])
-	rate, root := learningRate/(1-math.Pow(beta1, t)), math.Sqrt(1-math.Pow(beta2, t))
-	m, v, dt := state[0].reals, state[1].reals, p.dtype
-	values := p.reals()
-	r := make([]float32, len(values))
-	for k, x := range g.reals() {
+//
+// Source: torch/optim/adamw.py, adam.py.
+func adamW(c *call) {
+	p, step := c.out[0], c.out[3]
+	t := step.Reals()[0] + 1
+	step.SetReals([]float32{t})
+	rate, root := gpu.LearningRate/(1-math.Pow(gpu.Beta1, float64(t))), math.Sqrt(1-math.Pow(gpu.Beta2, float64(t)))
+	values, m, v, dt := p.Reals(), c.out[1].Reals(), c.out[2].Reals(), p.DType
+	newP, newM, newV := make([]float32, len(values)), make([]float32, len(values)), make([]float32, len(values))
+	for k, x := range c.in[0].Reals() {
 		grad := float64(x)
-		m[k] = roundTo(dt, float32(beta1*float64(m[k])+(1-beta1)*grad))
-		v[k] = roundTo(dt, float32(beta2*float64(v[k])+(1-beta2)*grad*grad))
-		r[k] = float32(float64(values[k])*(1-learningRate*weightDecay) - rate*float64(m[k])/(math.Sqrt(float64(v[k]))/root+epsilon))
+		newM[k] = gpu.Round(dt, float32(gpu.Beta1*float64(m[k])+(1-gpu.Beta1)*grad))
+		newV[k] = gpu.Round(dt, float32(gpu.Beta2*float64(v[k])+(1-gpu.Beta2)*grad*grad))
+		newP[k] = float32(float64(values[k])*(1-gpu.LearningRate*gpu.WeightDecay) - rate*float64(newM[k])/(math.Sqrt(float64(newV[k]))/root+gpu.Epsilon))
 	}
-	p.setReals(r)
+	p.SetReals(newP)
+	c.out[1].SetReals(newM)
+	c.out[2].SetReals(newV)
 }

@@ -2,8 +2,6 @@ package host
 
 import (
 	"math"
-
-	"ckptplan/internal/model"
 )
 
 func softmaxRows(x []float32, width int64) []float32 {
@@ -43,10 +41,10 @@ func logSumExp(row []float32) (top, total float64) {
 	return top, total
 }
 
-// backSoftmax is y·(grad − Σ grad·y) over each row.
-func backSoftmax(c *backwardCall) {
-	g, y := c.node.value(model.G0).reals(), c.node.value(model.O0).reals()
-	n := int(c.out.shape.At(-1))
+// softmaxBackward is y·(grad − Σ grad·y) over each row.
+func softmaxBackward(c *call) {
+	g, y := c.in[0].Reals(), c.in[1].Reals()
+	n := int(c.out[0].Shape.At(-1))
 	out := make([]float32, len(g))
 	for r := 0; r < len(g); r += n {
 		s := dot(g[r:r+n], y[r:r+n])
@@ -54,13 +52,13 @@ func backSoftmax(c *backwardCall) {
 			out[i] = float32(float64(y[i]) * (float64(g[i]) - s))
 		}
 	}
-	c.out.setReals(out)
+	c.out[0].SetReals(out)
 }
 
-// backLogSoftmax is grad − exp(y)·Σ grad over each row.
-func backLogSoftmax(c *backwardCall) {
-	g, y := c.node.value(model.G0).reals(), c.node.value(model.O0).reals()
-	n := int(c.out.shape.At(-1))
+// logSoftmaxBackward is grad − exp(y)·Σ grad over each row.
+func logSoftmaxBackward(c *call) {
+	g, y := c.in[0].Reals(), c.in[1].Reals()
+	n := int(c.out[0].Shape.At(-1))
 	out := make([]float32, len(g))
 	for r := 0; r < len(g); r += n {
 		s := sum(g[r : r+n])
@@ -68,5 +66,5 @@ func backLogSoftmax(c *backwardCall) {
 			out[i] = float32(float64(g[i]) - math.Exp(float64(y[i]))*s)
 		}
 	}
-	c.out.setReals(out)
+	c.out[0].SetReals(out)
 }

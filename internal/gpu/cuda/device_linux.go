@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"unsafe"
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/unit"
@@ -45,6 +46,8 @@ func discover(paths []string) ([]gpu.Device, error) {
 	}
 	return devices, nil
 }
+
+var _ gpu.Device = (*Device)(nil)
 
 // Device is a device of the CUDA driver. Its methods may be called from any goroutine.
 type Device struct {
@@ -146,6 +149,34 @@ func (dev *Device) Alloc(size unit.Bytes) (gpu.DevicePtr, error) {
 // Free gives memory of Alloc back.
 func (dev *Device) Free(ptr gpu.DevicePtr) error {
 	return dev.do(func() error { return dev.driver.check("cuMemFree", dev.driver.memFree(ptr)) })
+}
+
+// CopyIn writes bytes of an allocation. The copy is synchronous: src may be reused when it returns.
+func (dev *Device) CopyIn(dst gpu.DevicePtr, offset unit.Bytes, src []byte) error {
+	if len(src) == 0 {
+		return nil
+	}
+	return dev.do(func() error {
+		return dev.driver.check("cuMemcpyHtoD", dev.driver.copyIn(dst+gpu.DevicePtr(offset), unsafe.Pointer(unsafe.SliceData(src)), uint64(len(src))))
+	})
+}
+
+// CopyOut reads bytes of an allocation.
+func (dev *Device) CopyOut(dst []byte, src gpu.DevicePtr, offset unit.Bytes) error {
+	if len(dst) == 0 {
+		return nil
+	}
+	return dev.do(func() error {
+		return dev.driver.check("cuMemcpyDtoH", dev.driver.copyOut(unsafe.Pointer(unsafe.SliceData(dst)), src+gpu.DevicePtr(offset), uint64(len(dst))))
+	})
+}
+
+// Has reports whether there is a kernel: none is written yet.
+func (dev *Device) Has(gpu.Kernel) bool { return false }
+
+// Launch refuses every kernel: none is written yet.
+func (dev *Device) Launch(k gpu.Kernel, _ *gpu.Args) error {
+	return fmt.Errorf("%s: there is no CUDA kernel for %s yet; the torch engine runs on CUDA devices", dev.name, k)
 }
 
 // Close releases the device's context, if there is one. Closing again does nothing.

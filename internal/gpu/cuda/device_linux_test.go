@@ -99,6 +99,42 @@ func TestAlloc(t *testing.T) {
 	}
 }
 
+func TestCopies(t *testing.T) {
+	devices, err := discover(fakeDriver(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev := devices[1]
+	defer dev.Close()
+	ptr, err := dev.Alloc(10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(dev.CopyIn(ptr, 0, []byte("0123456789")), dev.CopyIn(ptr, 4, []byte("abc")), dev.CopyIn(ptr, 10, nil)); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 6)
+	if err := dev.CopyOut(got, ptr, 3); err != nil || string(got) != "3abc78" {
+		t.Errorf("bytes 3 to 9 are %q, %v", got, err)
+	}
+	var r *gpu.Result
+	if err := dev.CopyIn(ptr, 5, got); !errors.As(err, &r) || r.Error() != "cuMemcpyHtoD: CUDA_ERROR_INVALID_VALUE" {
+		t.Errorf("a copy beyond the allocation: %v", err)
+	}
+}
+
+func TestLaunchIsRefused(t *testing.T) {
+	devices, err := discover(fakeDriver(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer devices[0].Close()
+	want := "NVIDIA GeForce RTX 3090: there is no CUDA kernel for matmul yet; the torch engine runs on CUDA devices"
+	if err := devices[0].Launch(gpu.MatMul, &gpu.Args{}); err == nil || err.Error() != want || devices[0].Has(gpu.MatMul) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestResult(t *testing.T) {
 	devices, err := discover(fakeDriver(t))
 	if err != nil {

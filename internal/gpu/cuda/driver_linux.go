@@ -44,6 +44,8 @@ type driver struct {
 	memInfo       func(free, total *uint64) int32
 	memAlloc      func(ptr *gpu.DevicePtr, bytes uint64) int32
 	memFree       func(ptr gpu.DevicePtr) int32
+	copyIn        func(dst gpu.DevicePtr, src unsafe.Pointer, bytes uint64) int32
+	copyOut       func(dst unsafe.Pointer, src gpu.DevicePtr, bytes uint64) int32
 }
 
 // load opens the first library that the system's loader finds, looks its functions up and initialises it.
@@ -71,6 +73,8 @@ func load(paths []string) (*driver, error) {
 		{"cuMemGetInfo_v2", &d.memInfo},
 		{"cuMemAlloc_v2", &d.memAlloc},
 		{"cuMemFree_v2", &d.memFree},
+		{"cuMemcpyHtoD_v2", &d.copyIn},
+		{"cuMemcpyDtoH_v2", &d.copyOut},
 	} {
 		addr, err := purego.Dlsym(lib, sym.name)
 		if err != nil {

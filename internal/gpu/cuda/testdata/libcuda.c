@@ -17,6 +17,7 @@ static int initialised, retained[DEVICES + 1];
 static __thread uintptr_t current; // 1 + device
 static const uint64_t total = 25438126080ull;
 static uint64_t used[DEVICES + 1], sizes[64];
+static char memory[64][256]; // the first bytes of each allocation, which are all that can be copied
 static int owners[64];
 
 int cuInit(unsigned flags) { initialised = INIT == 0; return INIT; }
@@ -83,7 +84,7 @@ int cuMemAlloc_v2(uint64_t *ptr, size_t bytes) {
 	for (int i = 0; i < 64; i++) {
 		if (sizes[i]) continue;
 		sizes[i] = bytes, owners[i] = device, used[device] += bytes;
-		*ptr = 0x7f0000000000ull + i;
+		*ptr = 0x7f0000000000ull + 256 * i;
 		return OK;
 	}
 	return 999;
@@ -91,8 +92,29 @@ int cuMemAlloc_v2(uint64_t *ptr, size_t bytes) {
 
 int cuMemFree_v2(uint64_t ptr) {
 	if (device_of_context() < 0) return INVALID_CONTEXT;
-	uint64_t i = ptr - 0x7f0000000000ull;
-	if (i >= 64 || !sizes[i]) return INVALID_VALUE;
+	uint64_t i = (ptr - 0x7f0000000000ull) / 256;
+	if (i >= 64 || ptr % 256 || !sizes[i]) return INVALID_VALUE;
 	used[owners[i]] -= sizes[i], sizes[i] = 0;
+	return OK;
+}
+
+// at is where bytes of an allocation are, or NULL.
+static char *at(uint64_t ptr, size_t bytes) {
+	uint64_t i = (ptr - 0x7f0000000000ull) / 256, offset = ptr % 256;
+	if (device_of_context() < 0 || i >= 64 || offset + bytes > sizes[i] || offset + bytes > 256) return 0;
+	return memory[i] + offset;
+}
+
+int cuMemcpyHtoD_v2(uint64_t dst, const void *src, size_t bytes) {
+	char *to = at(dst, bytes);
+	if (!to) return INVALID_VALUE;
+	memcpy(to, src, bytes);
+	return OK;
+}
+
+int cuMemcpyDtoH_v2(void *dst, uint64_t src, size_t bytes) {
+	char *from = at(src, bytes);
+	if (!from) return INVALID_VALUE;
+	memcpy(dst, from, bytes);
 	return OK;
 }

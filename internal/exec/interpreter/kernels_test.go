@@ -1,83 +1,15 @@
-package host
+package interpreter
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"testing"
 
 	"ckptplan/internal/exec"
+	"ckptplan/internal/exec/host"
 	"ckptplan/internal/model"
 )
-
-// Known answers of Philox4x32-10 from the authors' Random123 library (tests/kat_vectors).
-func TestPhilox(t *testing.T) {
-	for _, tt := range []struct {
-		key     uint64
-		counter [2]uint64
-		want    [4]uint32
-	}{
-		{0, [2]uint64{0, 0}, [4]uint32{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
-		{math.MaxUint64, [2]uint64{math.MaxUint64, math.MaxUint64}, [4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-		{0x299f31d0a4093822, [2]uint64{0x85a308d3243f6a88, 0x0370734413198a2e}, [4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
-	} {
-		if got := philox(tt.key, tt.counter); got != tt.want {
-			t.Errorf("philox(%x, %x) = %08x, want %08x", tt.key, tt.counter, got, tt.want)
-		}
-	}
-}
-
-// A million draws: mean and variance of the normals, share of kept elements.
-func TestRandom(t *testing.T) {
-	const n = 1_000_000
-	r := stream{key: 5}
-	mean, square := 0.0, 0.0
-	for _, x := range r.normals(n) {
-		mean += x / n
-		square += x * x / n
-	}
-	if math.Abs(mean) > 5e-3 || math.Abs(square-1) > 1e-2 { // 5 standard errors: 1/√n, √(2/n)
-		t.Errorf("normals have mean %v and mean square %v", mean, square)
-	}
-	kept := 0
-	for _, k := range r.mask(n, 0.1) {
-		if k {
-			kept++
-		}
-	}
-	if math.Abs(float64(kept)/n-0.9) > 1.5e-3 { // 5·√(0.09/n)
-		t.Errorf("dropout of 0.1 keeps %d of %d", kept, n)
-	}
-}
-
-func TestRounding(t *testing.T) {
-	for _, tt := range []struct {
-		dt      model.DType
-		x, want float32
-	}{
-		{model.BF16, 1 + 1.0/256, 1},                  // halfway, to even
-		{model.BF16, 1 + 3.0/256, 1 + 4.0/256},        // halfway, to even
-		{model.BF16, 1 + 1.0/256 + 1e-6, 1 + 1.0/128}, // above halfway
-		{model.BF16, -3.14159, -3.140625},
-		{model.BF16, float32(math.Inf(1)), float32(math.Inf(1))},
-		{model.F16, 1 + 1.0/2048, 1},
-		{model.F16, 1 + 3.0/2048, 1 + 4.0/2048},
-		{model.F16, 65519, 65504},
-		{model.F16, 65520, float32(math.Inf(1))},
-		{model.F16, 1.0 / (1 << 24), 1.0 / (1 << 24)}, // the smallest subnormal
-		{model.F16, 1.0 / (1 << 25), 0},
-		{model.F16, -0.1, -0.0999755859375},
-		{model.F32, 0.1, 0.1},
-	} {
-		if got := roundTo(tt.dt, tt.x); got != tt.want {
-			t.Errorf("%v in %s is %v, want %v", tt.x, tt.dt, got, tt.want)
-		}
-	}
-	if x := roundTo(model.BF16, float32(math.NaN())); x == x {
-		t.Errorf("NaN in bf16 is %v", x)
-	}
-}
 
 // Every op of the classes that the host engine runs has its kernels, forward and backward.
 func TestHasKernels(t *testing.T) {
@@ -85,7 +17,7 @@ func TestHasKernels(t *testing.T) {
 		for _, dtype := range []string{"fp32", "bf16", "fp16", "amp-bf16"} {
 			for _, attention := range []string{"eager", "sdpa", "math"} {
 				p := program(t, archDoc(arch, dtype, attention))
-				if missing := missingKernels(p.Graph); len(missing) > 0 {
+				if missing := missing(p.Graph, host.NewDevice(0)); len(missing) > 0 {
 					t.Errorf("%s %s %s: no kernel for %v", arch, dtype, attention, missing)
 				}
 			}
@@ -96,7 +28,7 @@ func TestHasKernels(t *testing.T) {
 // A class whose ops are not all there is refused by name, before anything runs.
 func TestRefusesOps(t *testing.T) {
 	p := program(t, "{arch: mixtral, L: 1, H: 16, heads: 2, S: 8, B: 1, vocab: 30, dtype: fp32, attention: eager}")
-	_, err := Run(context.Background(), Options{Schedule: lowered(t, p, "none")})
+	_, err := Run(context.Background(), Options{Device: host.NewDevice(0), Engine: "host", Schedule: lowered(t, p, "none")})
 	var u *exec.UnsupportedError
 	if !errors.As(err, &u) {
 		t.Errorf("%v", err)
@@ -137,7 +69,7 @@ func TestUndeclaredReads(t *testing.T) {
 			} else {
 				model.Table[tt.kind].Save = nil
 			}
-			_, err := Run(context.Background(), Options{Schedule: s})
+			_, err := Run(context.Background(), Options{Device: host.NewDevice(0), Engine: "host", Schedule: s})
 			model.Table[tt.kind].Save = was
 			var u *UndeclaredReadError
 			if !errors.As(err, &u) || u.Op != tt.op || u.Slot != tt.slot {
@@ -158,7 +90,7 @@ func TestReadsOnlyWhatIsHeld(t *testing.T) {
 		}
 		s := &g.Storages[g.Tensors[g.Outputs(&g.Ops[i])[0]].Storage]
 		s.Drop = i // read by the product of gate and up
-		_, err := Run(context.Background(), Options{Schedule: lowered(t, p, "full")})
+		_, err := Run(context.Background(), Options{Device: host.NewDevice(0), Engine: "host", Schedule: lowered(t, p, "full")})
 		if err == nil || err.Error() != "aten.silu is read where nothing holds it" {
 			t.Errorf("%v", err)
 		}

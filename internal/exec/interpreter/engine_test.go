@@ -1,4 +1,4 @@
-package host
+package interpreter
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func namedPlan(t testing.TB, p *memory.Program, strategy string) *plan.Plan {
 	return pl
 }
 
-// runPlan lowers and runs a plan for two steps and more, and compares every level of each with the simulator's.
+// runPlan lowers a plan, runs two steps of it on every device and compares every level of each with the simulator's.
 func runPlan(t testing.TB, p *memory.Program, pl *plan.Plan) []exec.Gradient {
 	t.Helper()
 	s, err := memory.Lower(p, pl)
@@ -58,24 +58,32 @@ func runPlan(t testing.TB, p *memory.Program, pl *plan.Plan) []exec.Gradient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newEngine(context.Background(), Options{Schedule: s, Seed: 7})
 	var grads []exec.Gradient
-	for i, want := range []memory.StepResult{tl.FirstStep(), tl.Second} {
-		got, err := e.step(func() { grads = append(grads, e.gradients()...) })
-		if err != nil {
-			t.Fatal(err)
+	for _, d := range devices {
+		e := newEngine(context.Background(), Options{Device: d.open(t, 0), Engine: "host", Schedule: s, Seed: 7})
+		var now []exec.Gradient
+		for i, want := range []memory.StepResult{tl.FirstStep(), tl.Second} {
+			got, err := e.step(func() { now = append(now, e.gradients()...) })
+			if err != nil {
+				t.Fatalf("%s: %v", d.name, err)
+			}
+			if p.Graph.Spec.Train.Optimizer == "none" { // the simulator does not look after such a step
+				want.AfterStep = int64(got.afterStep)
+			}
+			if d := cmp.Diff(levels(want), measuredLevels(got)); d != "" {
+				t.Errorf("%s: step %d: simulated (−) and run (+):\n%s", pl.Strategy, i, d)
+			}
 		}
-		if p.Graph.Spec.Train.Optimizer == "none" { // the simulator does not look after such a step
-			want.AfterStep = int64(got.afterStep)
+		if len(e.seen) > 0 {
+			t.Errorf("%s: %v", pl.Strategy, e.seen)
 		}
-		if d := cmp.Diff(levels(want), measuredLevels(got)); d != "" {
-			t.Errorf("%s: step %d: simulated (−) and run (+):\n%s", pl.Strategy, i, d)
+		now = append(now, exec.Gradient{Name: "loss", Norm: e.loss})
+		if d := cmp.Diff(hashes(grads), hashes(now)); grads != nil && d != "" {
+			t.Errorf("%s: the checked device has other gradients than the host:\n%s", pl.Strategy, d)
 		}
+		grads = now
 	}
-	if len(e.seen) > 0 {
-		t.Errorf("%s: %v", pl.Strategy, e.seen)
-	}
-	return append(grads, exec.Gradient{Name: "loss", Norm: e.loss})
+	return grads
 }
 
 func levels(r memory.StepResult) map[string]int64 {

@@ -1,8 +1,7 @@
-package host
+package interpreter
 
 import (
-	"fmt"
-
+	"ckptplan/internal/exec/random"
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
@@ -67,12 +66,7 @@ func (f *frame) buffer(st model.StorageID) *buffer {
 
 func (f *frame) tensor(t model.TensorID) tensor {
 	x := &f.engine.g.Tensors[t]
-	return x2t(x, f.buffer(x.Storage))
-}
-
-// x2t is a graph's tensor over a buffer.
-func x2t(x *model.Tensor, b *buffer) tensor {
-	return tensor{buf: b, shape: x.Shape, stride: x.Stride, offset: x.Offset, dtype: x.DType}
+	return over(x, f.buffer(x.Storage))
 }
 
 // drop lets go of a local.
@@ -121,7 +115,7 @@ func (f *frame) execute(r int32, i model.OpID) bool {
 	if !f.cached(i) {
 		f.compute(i, op)
 	}
-	e.offset += counters(draws(e.g, op))
+	e.offset += random.Counters(draws(e.g, op))
 	e.inRegion(i, func(p *checkpoint) { p.after(f, i) })
 	return f.save(r, i, true)
 }
@@ -129,9 +123,9 @@ func (f *frame) execute(r int32, i model.OpID) bool {
 // compute allocates an op's outputs and runs its kernel.
 func (f *frame) compute(i model.OpID, op *model.Op) {
 	e := f.engine
-	c := forwardCall{engine: e, op: op, name: op.Row().Aten}
+	a := gpu.Args{Attr: op.Attr, Scalar: op.Scalar, Drop: op.Drop, Key: e.seed, Offset: e.offset}
 	for _, t := range e.g.Inputs(op) {
-		c.in = append(c.in, f.tensor(t))
+		a.In = append(a.In, f.tensor(t).at())
 	}
 	for _, t := range e.g.Outputs(op) {
 		st := e.g.Tensors[t].Storage
@@ -139,18 +133,15 @@ func (f *frame) compute(i model.OpID, op *model.Op) {
 		switch {
 		case s.Born == i:
 			if f.locals[st] == nil {
-				f.locals[st] = e.alloc(s.Name, e.types[st], s.Bytes/e.types[st].Size())
-			}
-			if op.Kind == model.OpPlain {
-				c.name = s.Name
+				f.locals[st] = e.alloc(s.Name, e.storeType(e.types[st]), s.Bytes/e.types[st].Size())
 			}
 		case op.Row().Work != model.Free:
 			f.buffer(st).version++ // written in place
 		}
-		c.out = append(c.out, f.tensor(t))
+		a.Out = append(a.Out, f.tensor(t).at())
 	}
-	if op.Row().Work != model.Free {
-		forwardKernels[op.Kind](&c)
+	if k := forwardKernel(e.g, op); k != "" {
+		e.launch(k, &a)
 	}
 }
 
@@ -193,44 +184,39 @@ func (f *frame) save(r int32, i model.OpID, outputs bool) bool {
 
 // hostCopy is a tensor in the host's memory.
 type hostCopy struct {
-	ptr    gpu.DevicePtr
-	tensor tensor // over a buffer that the device does not count
+	shape model.Dims
+	dtype model.DType
+	mem   []byte
 }
 
 // toHost copies a tensor to the host. A strided one is made contiguous on the device first.
 func (e *engine) toHost(t tensor) *hostCopy {
-	ptr, err := e.pinned.Alloc(unit.Bytes(t.count() * t.dtype.Size()))
-	if err != nil {
-		panic(failure{err})
+	c := &hostCopy{shape: t.Shape, dtype: t.DType}
+	if model.IsDense(t.Shape, t.Stride) {
+		c.mem = t.rowMajor()
+	} else {
+		b := e.alloc("aten.clone", t.DType, t.Count())
+		e.apply(gpu.Copy, b.view(t.Shape, t.Shape.Contiguous(), 0).at(), t.at())
+		c.mem = b.whole().rowMajor()
+		b.release()
 	}
-	if !model.IsDense(t.shape, t.stride) {
-		e.alloc("aten.clone", t.dtype, t.count()).release()
-	}
-	c := t
-	c.offset, c.stride = 0, t.shape.Contiguous()
-	c.buf = &buffer{engine: e, refs: 1, name: t.buf.name}
-	switch {
-	case t.buf.reals != nil:
-		c.buf.reals = append([]float32(nil), t.reals()...)
-	case t.buf.bools != nil:
-		c.buf.bools = append([]bool(nil), t.bools()...)
-	default:
-		c.buf.ints = append([]int64(nil), t.ints()...)
-	}
-	return &hostCopy{ptr, c}
+	e.onHost += unit.Bytes(len(c.mem))
+	e.hostPeak = max(e.hostPeak, e.onHost)
+	return c
 }
 
 // fromHost brings a copy back into a new buffer.
 func (e *engine) fromHost(c *hostCopy) tensor {
-	t := c.tensor
-	t.buf = e.alloc("aten._to_copy", t.dtype, t.count())
-	copy(t.buf.reals, c.tensor.buf.reals)
-	copy(t.buf.ints, c.tensor.buf.ints)
-	copy(t.buf.bools, c.tensor.buf.bools)
-	if err := e.pinned.Free(c.ptr); err != nil {
-		panic(failure{err})
-	}
-	return t
+	b := e.alloc("aten._to_copy", c.dtype, c.shape.Count())
+	must(e.device.CopyIn(b.ptr, 0, c.mem))
+	e.forgetCopy(c)
+	return b.view(c.shape, c.shape.Contiguous(), 0)
+}
+
+// forgetCopy frees the host's memory of a copy.
+func (e *engine) forgetCopy(c *hostCopy) {
+	e.onHost -= unit.Bytes(len(c.mem))
+	c.mem = nil
 }
 
 // forward runs the forward pass. Locals that outlive it are let go at its end or after backward.
@@ -243,46 +229,9 @@ func (e *engine) forward() {
 	e.top = e.frame(nil)
 	e.top.run(-1, 0, model.OpID(len(e.g.Ops)))
 	e.loss = float64(e.top.tensor(e.g.Loss).reals()[0])
-	e.result.afterForward = e.device.Used()
+	e.result.afterForward = e.used
 	for _, st := range e.late[model.DropAfterForward] {
 		e.top.drop(st)
 	}
-	e.result.beforeBackward = e.device.Used()
-}
-
-// missingKernels names the ops of a graph that have no kernel.
-func missingKernels(g *model.Graph) []string {
-	var missing []string
-	seen := map[string]bool{}
-	add := func(name string) {
-		if !seen[name] {
-			seen[name] = true
-			missing = append(missing, name)
-		}
-	}
-	for i := range g.Ops {
-		op := &g.Ops[i]
-		row := op.Row()
-		if row.Work != model.Free && forwardKernels[op.Kind] == nil {
-			add(row.Aten)
-		}
-		switch op.Kind {
-		case model.OpMulScalar, model.OpAddScalar, model.OpDivScalar, model.OpPowScalar:
-			if op.Scalar == 0 {
-				add("the number of " + row.Aten)
-			}
-		}
-		if op.Kind == model.OpPlain {
-			if name := g.Storages[g.Tensors[g.Outputs(op)[0]].Storage].Name; plainKernels[name] == nil {
-				add(name)
-			}
-		}
-		for k := range row.Back {
-			s := &row.Back[k]
-			if op.Needs != 0 && kernelStep(s.How) && backwardKernels[s.Aten] == nil {
-				add(fmt.Sprintf("%s (backward of %s)", s.Aten, row.Aten))
-			}
-		}
-	}
-	return missing
+	e.result.beforeBackward = e.used
 }

@@ -1,6 +1,9 @@
-package host
+package interpreter
 
-import "ckptplan/internal/model"
+import (
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/model"
+)
 
 // gradient is a gradient tensor. References count its holders; its buffer's references count the tensors on it.
 type gradient struct {
@@ -20,7 +23,7 @@ func (g *gradient) drop() {
 // viewOf is a new tensor on g's storage.
 func (g *gradient) viewOf(shape, stride model.Dims) *gradient {
 	t := g.tensor
-	t.shape, t.stride = shape, stride
+	t.Shape, t.Stride = shape, stride
 	t.buf.hold()
 	return &gradient{tensor: t, refs: 1, view: true}
 }
@@ -28,24 +31,24 @@ func (g *gradient) viewOf(shape, stride model.Dims) *gradient {
 // newGrad allocates a gradient.
 func (e *engine) newGrad(name string, dt model.DType, shape, stride model.Dims) *gradient {
 	b := e.alloc(name, dt, shape.Count())
-	return &gradient{tensor: tensor{buf: b, shape: shape, stride: stride, dtype: dt}, refs: 1}
+	return &gradient{tensor: b.view(shape, stride, 0), refs: 1}
 }
 
 // like is the layout that an elementwise kernel gives its result over one operand.
-func (t tensor) like() model.Dims { return model.ElementwiseStrides(t.shape, t.layout()) }
+func like(t gpu.Tensor) model.Dims { return model.ElementwiseStrides(t.Shape, layout(t)) }
 
-func (t tensor) layout() *model.Layout { return &model.Layout{Shape: t.shape, Stride: t.stride} }
+func layout(t gpu.Tensor) *model.Layout { return &model.Layout{Shape: t.Shape, Stride: t.Stride} }
 
 // fit sums a gradient to its input's shape and casts it to its type.
 func (e *engine) fit(g *gradient, x *model.Tensor) *gradient {
-	if g.shape != x.Shape {
+	if g.Shape != x.Shape {
 		s := e.sumTo(g, x.Shape)
 		g.drop()
 		g = s
 	}
-	if g.dtype != x.DType {
-		c := e.newGrad("aten._to_copy", x.DType, g.shape, g.like())
-		c.copyFrom(g.tensor)
+	if g.DType != x.DType {
+		c := e.newGrad("aten._to_copy", x.DType, g.Shape, like(g.Tensor))
+		e.apply(gpu.Copy, c.at(), g.at())
 		g.drop()
 		g = c
 	}
@@ -55,17 +58,17 @@ func (e *engine) fit(g *gradient, x *model.Tensor) *gradient {
 // sumTo is a new reference to the gradient summed to a shape that was broadcast to its own: one sum with the summed
 // dimensions kept, then a view without the leading ones.
 func (e *engine) sumTo(g *gradient, to model.Dims) *gradient {
-	lead := int(g.shape.N - to.N)
-	kept := g.shape
+	lead := int(g.Shape.N - to.N)
+	kept := g.Shape
 	for i := range kept.D[:kept.N] {
 		if i < lead || to.D[i-lead] == 1 {
 			kept.D[i] = 1
 		}
 	}
 	s := g.hold()
-	if lead > 0 || kept != g.shape { // leading dimensions are summed even if they are 1
-		s = e.newGrad("aten.sum", g.dtype, kept, kept.Contiguous())
-		s.setReals(reduced(g.tensor, kept))
+	if lead > 0 || kept != g.Shape { // leading dimensions are summed even if they are 1
+		s = e.newGrad("aten.sum", g.DType, kept, kept.Contiguous())
+		e.apply(gpu.Sum, s.at(), g.at())
 		g.drop()
 	}
 	if lead == 0 {
@@ -76,38 +79,18 @@ func (e *engine) sumTo(g *gradient, to model.Dims) *gradient {
 	return v
 }
 
-// reduced are the sums of a tensor over the dimensions that are 1 in kept.
-func reduced(t tensor, kept model.Dims) []float32 {
-	total := make([]float64, kept.Count())
-	at := tensor{shape: kept, stride: kept.Contiguous()}.broadcast(t.shape)
-	v := t.reals()
-	k := 0
-	at.rows(func(pos, step, n int64) {
-		for range n {
-			total[pos] += float64(v[k])
-			pos += step
-			k++
-		}
-	})
-	out := make([]float32, len(total))
-	for i, x := range total {
-		out[i] = float32(x)
-	}
-	return out
-}
-
 // deliver adds a gradient to what waits for a tensor: in place if that is the only reference to a storage of its own,
 // else into a third tensor. It is true when a leaf has all its gradients.
 func (e *engine) deliver(t model.TensorID, g *gradient) bool {
 	switch old := e.pending[t]; {
 	case old == nil:
 		e.pending[t] = g
-	case !old.view && old.refs == 1 && old.buf.refs == 1 && old.dtype == g.dtype && model.IsDense(old.shape, old.stride):
-		old.setReals(plus(old.reals(), g.reals()))
+	case !old.view && old.refs == 1 && old.buf.refs == 1 && old.DType == g.DType && model.IsDense(old.Shape, old.Stride):
+		e.apply(gpu.Add, old.at(), old.at(), g.at())
 		g.drop()
 	default:
-		s := e.newGrad("aten.add", old.dtype, old.shape, model.ElementwiseStrides(old.shape, old.layout(), g.layout()))
-		s.setReals(plus(old.reals(), g.reals()))
+		s := e.newGrad("aten.add", old.DType, old.Shape, model.ElementwiseStrides(old.Shape, layout(old.Tensor), layout(g.Tensor)))
+		e.apply(gpu.Add, s.at(), old.at(), g.at())
 		old.drop()
 		g.drop()
 		e.pending[t] = s
@@ -119,22 +102,14 @@ func (e *engine) deliver(t model.TensorID, g *gradient) bool {
 	return e.uses[t] == 0
 }
 
-func plus(x, y []float32) []float32 {
-	r := make([]float32, len(x))
-	for i := range r {
-		r[i] = x[i] + y[i]
-	}
-	return r
-}
-
 // accumulate is a leaf's AccumulateGrad: the gradient is taken over where nothing else refers to it and it is laid out
 // like the leaf, else copied; a gradient that is there already is added to in place.
 func (e *engine) accumulate(t model.TensorID) {
 	g, x := e.pending[t], &e.g.Tensors[t]
 	e.pending[t] = nil
-	if g.refs != 1 || !sameLayout(x.Shape, g.stride, x.Stride) {
-		c := e.newGrad("aten.clone", g.dtype, x.Shape, x.Stride)
-		c.copyFrom(g.tensor)
+	if g.refs != 1 || !sameLayout(x.Shape, g.Stride, x.Stride) {
+		c := e.newGrad("aten.clone", g.DType, x.Shape, x.Stride)
+		e.apply(gpu.Copy, c.at(), g.at())
 		g.drop()
 		g = c
 	}
@@ -143,7 +118,7 @@ func (e *engine) accumulate(t model.TensorID) {
 		e.leaves = append(e.leaves, g)
 	case e.grads[x.Param] != nil:
 		old := e.grads[x.Param]
-		old.setReals(plus(old.reals(), g.reals()))
+		e.apply(gpu.Add, old.at(), old.at(), g.at())
 		g.drop()
 	default:
 		e.grads[x.Param] = g

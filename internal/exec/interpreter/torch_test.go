@@ -1,4 +1,4 @@
-package host
+package interpreter
 
 import (
 	"bytes"
@@ -22,13 +22,11 @@ type jsonTensor struct {
 }
 
 func toJSON(t tensor) jsonTensor {
-	j := jsonTensor{Type: "<f4", Shape: t.shape.D[:t.shape.N]}
+	j := jsonTensor{Type: "<f4", Shape: t.Shape.D[:t.Shape.N]}
 	var raw []byte
-	if t.buf.ints != nil {
+	if t.DType == model.I64 {
 		j.Type = "<i8"
-		for _, v := range t.ints() {
-			raw = binary.LittleEndian.AppendUint64(raw, uint64(v))
-		}
+		raw = t.rowMajor()
 	} else {
 		for _, v := range t.reals() {
 			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
@@ -125,7 +123,7 @@ func (e *engine) torchJob(config, attention string) torchValuesJob {
 	for i := range e.g.Tensors {
 		x := &e.g.Tensors[i]
 		if s := &e.g.Storages[x.Storage]; s.Role == model.Input && job.Inputs[s.Name].Data == "" {
-			job.Inputs[s.Name] = toJSON(x2t(x, e.static[x.Storage]))
+			job.Inputs[s.Name] = toJSON(over(x, e.static[x.Storage]))
 		}
 	}
 	return job

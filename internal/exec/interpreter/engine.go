@@ -1,6 +1,7 @@
-// Package host is the engine that runs a training step in Go, on real values, on a reference device that counts every
-// byte as it was requested.
-package host
+// Package interpreter is the engine that runs the graph of a training step op by op on real values, on any gpu.Device: it
+// keeps frames, checkpoints, autograd's nodes and gradients, offloads, draws and counts, and leaves the numbers to the
+// device's kernels.
+package interpreter
 
 import (
 	"context"
@@ -15,19 +16,21 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// Options say what the host engine runs and how.
+// Options say what is run, where and how.
 type Options struct {
 	// Schedule is the model's training step under a plan.
 	Schedule *memory.Schedule
-	// Capacity is the device's memory; 0 is without limit.
-	Capacity unit.Bytes
+	// Device runs it. The caller closes it.
+	Device gpu.Device
+	// Engine is the name of the device's kind in measurements and errors: host.
+	Engine string
 	// Seed draws weights, data and dropout masks.
 	Seed int64
 	// Steps are timed after a first step, with which optimizer state comes to exist; at least 1. Enough ends them before,
 	// once they took so long together; 0 is never.
 	Steps  int
 	Enough time.Duration
-	// Progress is called with what the run is at; nil is nobody.
+	// Progress, if not nil, is called with the current stage.
 	Progress func(stage string)
 	// Fault is a mistake of checkpointing to put in.
 	Fault Fault
@@ -40,8 +43,8 @@ type engine struct {
 	ctx      context.Context
 	g        *model.Graph
 	schedule *memory.Schedule
-	device   *Device
-	pinned   *Device // the host's memory, for what a plan offloads
+	name     string
+	device   gpu.Device
 	seed     uint64
 	fault    Fault
 
@@ -58,6 +61,9 @@ type engine struct {
 	uses    []int         // by tensor: gradients that a leaf still waits for
 	moment  [][]*buffer   // by parameter: AdamW's state
 	steps   int           // optimizer steps done
+
+	used             unit.Bytes // allocated on the device now, as requested
+	onHost, hostPeak unit.Bytes // held by the host for a plan that offloads: now, and the most of a step
 
 	offset uint64 // the generator's counter
 	again  int    // how deep recomputes are nested
@@ -79,11 +85,10 @@ type stepLevels struct {
 	host           unit.Bytes // peak of the host's memory
 }
 
-// Run trains for a few steps in Go on a reference device and measures them. Its errors are *MemoryError, which is a
+// Run trains for a few steps and measures them. Its errors are *MemoryError, which is a
 // gpu.ErrOutOfMemory, *UnsupportedError, and the context's.
 func Run(ctx context.Context, o Options) (*exec.Measurement, error) {
 	e := newEngine(ctx, o)
-	defer func() { _ = e.device.Close() }()
 	m := e.measurement()
 	steps, timed := max(o.Steps, 1)+1, time.Duration(0)
 	for i := range steps {
@@ -117,7 +122,7 @@ func Run(ctx context.Context, o Options) (*exec.Measurement, error) {
 func newEngine(ctx context.Context, o Options) *engine {
 	g := o.Schedule.Program.Graph
 	e := &engine{
-		ctx: ctx, g: g, schedule: o.Schedule, device: NewDevice(o.Capacity), pinned: NewDevice(0), seed: uint64(o.Seed), fault: o.Fault,
+		ctx: ctx, g: g, schedule: o.Schedule, name: o.Engine, device: o.Device, seed: uint64(o.Seed), fault: o.Fault,
 		types: make([]model.DType, len(g.Storages)), static: make([]*buffer, len(g.Storages)), last: make([]model.OpID, len(g.Storages)),
 		late: map[model.OpID][]model.StorageID{}, grads: make([]*gradient, len(g.Params)), moment: make([][]*buffer, len(g.Params)),
 		result: &stepLevels{},
@@ -141,7 +146,7 @@ func newEngine(ctx context.Context, o Options) *engine {
 // measurement is what is known before anything has run.
 func (e *engine) measurement() *exec.Measurement {
 	m := &exec.Measurement{
-		Engine: "host", Device: e.device.Name(), Phases: map[string]exec.Level{},
+		Engine: e.name, Device: e.device.Name(), Phases: map[string]exec.Level{},
 		Environment: map[string]any{"go": runtime.Version(), "arch": runtime.GOARCH},
 		Model:       exec.RunModel{MadeOf: "graph"},
 	}
@@ -186,11 +191,11 @@ func (e *engine) step(values func()) (r *stepLevels, err error) {
 		return nil, err
 	}
 	e.result = &stepLevels{}
-	if e.steps == 0 && e.device.Used() == 0 {
+	if e.steps == 0 && e.used == 0 {
 		e.begin(memory.Forward)
 		e.initialise()
 	}
-	e.pinned.ResetHigh()
+	e.hostPeak = e.onHost
 	for range max(1, e.g.Spec.Train.GradAccum) {
 		e.begin(memory.Forward)
 		e.forward()
@@ -201,8 +206,8 @@ func (e *engine) step(values func()) (r *stepLevels, err error) {
 		values()
 	}
 	e.optimize(e.g.Spec.Train.Optimizer)
-	e.result.host = e.pinned.High()
-	e.result.afterStep = e.device.Used()
+	e.result.host = e.hostPeak
+	e.result.afterStep = e.used
 	return e.result, nil
 }
 
@@ -221,15 +226,15 @@ func (e *engine) begin(p memory.Phase) {
 
 // note is called after every allocation.
 func (e *engine) note(name string) {
-	if used := e.device.Used(); used > e.result.peak[e.phase] {
+	if used := e.used; used > e.result.peak[e.phase] {
 		e.result.peak[e.phase], e.result.at[e.phase] = used, name
 	}
 }
 
 // runnable refuses a graph with an op that has no kernel.
 func (e *engine) runnable() error {
-	if missing := missingKernels(e.g); len(missing) > 0 {
-		return &exec.UnsupportedError{Engine: "host", Text: fmt.Sprintf("arch %s uses %s, for which it has no kernel", e.g.Spec.Arch, exec.Some(missing))}
+	if missing := missing(e.g, e.device); len(missing) > 0 {
+		return &exec.UnsupportedError{Engine: e.name, Text: fmt.Sprintf("arch %s uses %s, for which it has no kernel", e.g.Spec.Arch, exec.Some(missing))}
 	}
 	return nil
 }
@@ -242,7 +247,7 @@ func (e *engine) outOfMemory(name string, err error) error {
 	}
 	_, total, _ := e.device.Memory()
 	return &memoryError{
-		MemoryError: &exec.MemoryError{Device: e.device.Name(), Requested: oom.Wanted, Allocated: e.device.Used(), Reserved: e.device.Used(), Free: oom.Free, Total: total},
+		MemoryError: &exec.MemoryError{Device: e.device.Name(), Requested: oom.Wanted, Allocated: e.used, Reserved: e.used, Free: oom.Free, Total: total},
 		cause:       oom, op: name, phase: e.phase,
 	}
 }

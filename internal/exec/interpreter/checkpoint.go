@@ -1,4 +1,4 @@
-package host
+package interpreter
 
 import (
 	"slices"
@@ -103,16 +103,9 @@ func (p *checkpoint) capture(f *frame) {
 	}
 	p.sent = map[model.StorageID]*hostCopy{}
 	for _, st := range p.region.Sent {
-		p.sent[st] = p.engine.toHost(p.engine.whole(st, f.buffer(st)))
+		p.sent[st] = p.engine.toHost(f.buffer(st).whole())
 	}
 	p.record.capture(p)
-}
-
-// whole is a storage as a vector.
-func (e *engine) whole(st model.StorageID, b *buffer) tensor {
-	dt := e.types[st]
-	n := model.Shape(e.g.Storages[st].Bytes / dt.Size())
-	return tensor{buf: b, shape: n, stride: n.Contiguous(), dtype: dt}
 }
 
 // arrived counts a saved tensor of the recompute; false: it was the last.

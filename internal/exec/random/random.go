@@ -1,4 +1,6 @@
-package host
+// Package random draws the numbers of weights, data and dropout. Number n of a stream depends on nothing but the seed, the
+// stream and n, so that a recompute and another device draw the same.
+package random
 
 import "math"
 
@@ -17,24 +19,24 @@ func philox(key uint64, counter [2]uint64) [4]uint32 {
 	return c
 }
 
-// stream gives the numbers of one stream of a key from a counter on; number n does not depend on the others.
-type stream struct {
-	key, offset, stream uint64
+// Stream gives the numbers of one stream of a key from a counter on; number n does not depend on the others.
+type Stream struct {
+	Key, Offset, Stream uint64
 }
 
-// word is number n, 32 random bits.
-func (r stream) word(n int64) uint32 {
-	return philox(r.key, [2]uint64{r.offset + uint64(n)/4, r.stream})[n%4]
+// Word is number n, 32 random bits.
+func (r Stream) Word(n int64) uint32 {
+	return philox(r.Key, [2]uint64{r.Offset + uint64(n)/4, r.Stream})[n%4]
 }
 
 // unit32 is a word as a number in (0, 1).
 func unit32(w uint32) float64 { return (float64(w) + 0.5) / (1 << 32) }
 
-// normals are the first n numbers of the standard normal distribution, by Box and Muller's transform of pairs.
-func (r stream) normals(n int) []float64 {
+// Normals are the first n numbers of the standard normal distribution, by Box and Muller's transform of pairs.
+func (r Stream) Normals(n int) []float64 {
 	out := make([]float64, 0, n+3)
 	for k := uint64(0); len(out) < n; k++ {
-		w := philox(r.key, [2]uint64{r.offset + k, r.stream})
+		w := philox(r.Key, [2]uint64{r.Offset + k, r.Stream})
 		for i := 0; i < 4; i += 2 {
 			radius := math.Sqrt(-2 * math.Log(unit32(w[i])))
 			sin, cos := math.Sincos(2 * math.Pi * unit32(w[i+1]))
@@ -44,16 +46,16 @@ func (r stream) normals(n int) []float64 {
 	return out[:n]
 }
 
-// mask tells for the first n elements whether dropout with probability p keeps them.
-func (r stream) mask(n int, p float64) []bool {
+// Mask tells for the first n elements whether dropout with probability p keeps them.
+func (r Stream) Mask(n int, p float64) []bool {
 	out := make([]bool, 0, n+3)
 	for k := uint64(0); len(out) < n; k++ {
-		for _, w := range philox(r.key, [2]uint64{r.offset + k, r.stream}) {
+		for _, w := range philox(r.Key, [2]uint64{r.Offset + k, r.Stream}) {
 			out = append(out, unit32(w) >= p)
 		}
 	}
 	return out[:n]
 }
 
-// counters is how far n random numbers move the generator's counter on.
-func counters(n int64) uint64 { return (uint64(n) + 3) / 4 }
+// Counters is how far n random numbers move the generator's counter on.
+func Counters(n int64) uint64 { return (uint64(n) + 3) / 4 }

@@ -1,4 +1,4 @@
-package host
+package interpreter
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/exec"
+	"ckptplan/internal/exec/host"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
 )
@@ -15,7 +16,7 @@ import (
 // started is an engine with its weights and data drawn.
 func started(t testing.TB, s *memory.Schedule, seed int64) *engine {
 	t.Helper()
-	e := newEngine(context.Background(), Options{Schedule: s, Seed: seed})
+	e := newEngine(context.Background(), Options{Device: host.NewDevice(0), Engine: "host", Schedule: s, Seed: seed})
 	e.initialise()
 	return e
 }
@@ -62,13 +63,13 @@ func TestFiniteDifferences(t *testing.T) {
 						for k := range v {
 							v[k] = was[k] + float32(eps*float64(dir[k])/norm)
 						}
-						w.setReals(v)
+						w.buf.set(v)
 						return lossOf(e)
 					}
 					// Error of the fourth-order difference: rounding of the loss, 1e-7/ε, and the fifth derivative, ε⁴.
 					const eps = 0.01
 					rise := (8*(at(eps)-at(-eps)) - (at(2*eps) - at(-2*eps))) / (12 * eps)
-					w.setReals(was)
+					w.buf.set(was)
 					if math.Abs(rise-norm) > 0.02*norm+2e-4 {
 						t.Errorf("%s: the loss rises by %.6f along a gradient of norm %.6f", p.Graph.Params[i].Name, rise, norm)
 					}
@@ -113,7 +114,7 @@ func TestLearns(t *testing.T) {
 				continue
 			}
 			p := program(t, fmt.Sprintf("{arch: gpt2, L: 2, H: 32, heads: 4, S: 8, B: 2, vocab: 30, max_positions: 8, dtype: %s, dropout: 0, train: {optimizer: %s}}", dtype, optimizer))
-			e := newEngine(context.Background(), Options{Schedule: lowered(t, p, "full"), Seed: 1})
+			e := newEngine(context.Background(), Options{Device: host.NewDevice(0), Engine: "host", Schedule: lowered(t, p, "full"), Seed: 1})
 			var first float64
 			for i := range 30 {
 				if _, err := e.step(nil); err != nil {
@@ -133,7 +134,7 @@ func TestLearns(t *testing.T) {
 // Everything that a step took it gives back: what stays is weights, inputs and optimizer state.
 func TestGivesBack(t *testing.T) {
 	p := program(t, fmt.Sprintf(models["llama"], "bf16", "sdpa"))
-	e := newEngine(context.Background(), Options{Schedule: lowered(t, p, "nested-2"), Seed: 1})
+	e := newEngine(context.Background(), Options{Device: host.NewDevice(0), Engine: "host", Schedule: lowered(t, p, "nested-2"), Seed: 1})
 	for range 3 {
 		if _, err := e.step(nil); err != nil {
 			t.Fatal(err)
@@ -148,7 +149,15 @@ func TestGivesBack(t *testing.T) {
 	for _, q := range p.Graph.Params { // exp_avg, exp_avg_sq and a step count of 4 bytes
 		want += 2*q.Bytes + 4
 	}
-	if used := int64(e.device.Used()); used != want || e.pinned.Used() != 0 {
-		t.Errorf("%d bytes stay, want %d; %d on the host, want 0", used, want, e.pinned.Used())
+	if used := int64(e.used); used != want || e.onHost != 0 {
+		t.Errorf("%d bytes stay, want %d; %d on the host, want 0", used, want, e.onHost)
 	}
+}
+
+func dot(x, y []float32) float64 {
+	s := 0.0
+	for i, v := range x {
+		s += float64(v) * float64(y[i])
+	}
+	return s
 }

@@ -1,9 +1,10 @@
-package host
+package interpreter
 
 import (
 	"math"
 
 	"ckptplan/internal/exec"
+	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
 )
 
@@ -39,16 +40,12 @@ type fingerprint struct{ exact, rounded uint64 }
 func (t tensor) fingerprint() fingerprint {
 	f := fingerprint{1469598103934665603, 1469598103934665603}
 	const prime = 1099511628211 // FNV-1a over words
-	if t.buf.reals == nil {
-		for _, v := range t.reals() {
-			f.exact = (f.exact ^ uint64(math.Float32bits(v))) * prime
-		}
-		f.rounded = f.exact
-		return f
-	}
 	for _, v := range t.reals() {
 		f.exact = (f.exact ^ uint64(math.Float32bits(v))) * prime
-		f.rounded = (f.rounded ^ uint64(math.Float32bits(toBF16(v)))) * prime
+		if t.DType == model.F32 {
+			v = gpu.Round(model.BF16, v)
+		}
+		f.rounded = (f.rounded ^ uint64(math.Float32bits(v))) * prime
 	}
 	return f
 }
@@ -57,14 +54,14 @@ func (t tensor) fingerprint() fingerprint {
 func (r *record) capture(p *checkpoint) {
 	r.versions, r.inputs = map[model.StorageID]int{}, map[model.StorageID]fingerprint{}
 	for st, b := range p.inputs {
-		r.versions[st], r.inputs[st] = b.version, p.engine.whole(st, b).fingerprint()
+		r.versions[st], r.inputs[st] = b.version, b.whole().fingerprint()
 	}
 }
 
 // compareInputs looks for an input that is not what it was.
 func (r *record) compareInputs(p *checkpoint) {
 	for _, st := range p.region.Inputs {
-		if b := p.inputs[st]; b.version != r.versions[st] || p.engine.whole(st, b).fingerprint() != r.inputs[st] {
+		if b := p.inputs[st]; b.version != r.versions[st] || b.whole().fingerprint() != r.inputs[st] {
 			p.differs("input")
 			return
 		}
@@ -134,19 +131,18 @@ func (p *checkpoint) spoil(f *frame, i model.OpID) {
 			continue
 		}
 		b := f.buffer(st)
-		if b.reals == nil {
+		if !gpu.Real(b.dtype) {
 			continue
 		}
-		for k := range b.reals {
-			b.reals[k] = roundTo(e.types[st], b.reals[k]+1)
-		}
+		x := b.whole().at()
+		e.launch(gpu.AddScalar, &gpu.Args{In: []gpu.Tensor{x}, Out: []gpu.Tensor{x}, Scalar: 1})
 		b.version++
 	}
 }
 
-// storeType is what a kernel's result is rounded to.
+// storeType is the type that a new storage has: the graph's, or another under FaultPrecision.
 func (e *engine) storeType(dt model.DType) model.DType {
-	if e.fault != FaultPrecision || e.again == 0 {
+	if e.fault != FaultPrecision || e.again == 0 || !gpu.Real(dt) {
 		return dt
 	}
 	if dt == model.F32 {

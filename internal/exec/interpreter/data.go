@@ -1,4 +1,4 @@
-package host
+package interpreter
 
 import (
 	"crypto/sha256"
@@ -10,19 +10,18 @@ import (
 	"strings"
 
 	"ckptplan/internal/exec"
+	"ckptplan/internal/exec/random"
+	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
 )
 
 // stream is where a weight's or an input's values come from: the seed and its name, whatever else the graph has. Dropout
 // draws from stream 0.
-func (e *engine) stream(name string) stream {
+func (e *engine) stream(name string) random.Stream {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
-	return stream{key: e.seed, stream: h.Sum64()}
+	return random.Stream{Key: e.seed, Stream: h.Sum64()}
 }
-
-// generator is where dropout draws from now.
-func (e *engine) generator() stream { return stream{key: e.seed, offset: e.offset} }
 
 // initialise allocates what lives outside the step and fills it from the seed: weights, buffers, inputs.
 func (e *engine) initialise() {
@@ -35,29 +34,39 @@ func (e *engine) initialise() {
 		b := e.alloc(s.Name, e.types[i], s.Bytes/e.types[i].Size())
 		e.static[i] = b
 		r := e.stream(s.Name)
+		values := make([]float32, b.count)
+		ints := make([]int64, b.count)
 		switch {
 		case s.Role == model.Parameter:
-			e.initWeight(model.StorageID(i), b, r)
-		case b.reals != nil && strings.HasSuffix(s.Name, "inv_freq"): // rotary: θ^(−2i/D)
-			for k := range b.reals {
-				b.reals[k] = roundTo(e.types[i], float32(math.Pow(rotaryBase(e.g.Spec.Arch), -float64(k)/float64(len(b.reals)))))
+			e.initWeight(model.StorageID(i), values, r)
+		case gpu.Real(b.dtype) && strings.HasSuffix(s.Name, "inv_freq"): // rotary: θ^(−2i/D)
+			for k := range values {
+				values[k] = float32(math.Pow(rotaryBase(e.g.Spec.Arch), -float64(k)/float64(len(values))))
 			}
 		case strings.HasSuffix(s.Name, "embed_scale"): // Gemma: √H
-			b.reals[0] = roundTo(e.types[i], float32(math.Sqrt(float64(e.g.Spec.H))))
-		case b.reals != nil:
-			for k, x := range r.normals(len(b.reals)) {
-				b.reals[k] = roundTo(e.types[i], float32(x))
+			values[0] = float32(math.Sqrt(float64(e.g.Spec.H)))
+		case gpu.Real(b.dtype):
+			for k, x := range r.Normals(len(values)) {
+				values[k] = float32(x)
 			}
 		case s.Name == "position_ids":
-			for k := range b.ints {
-				b.ints[k] = int64(k)
+			for k := range ints {
+				ints[k] = int64(k)
 			}
 		case s.Name == "token_type_ids": // one type
 		default:
 			from, below := e.classes(s.Name)
-			for k := range b.ints {
-				b.ints[k] = from + int64(r.word(int64(k)))%(below-from)
+			for k := range ints {
+				ints[k] = from + int64(r.Word(int64(k)))%(below-from)
 			}
+		}
+		switch {
+		case gpu.Real(b.dtype):
+			b.set(values)
+		case b.dtype == model.Bool:
+			e.fill(b.whole(), 0)
+		default:
+			b.setInts(ints)
 		}
 	}
 }
@@ -87,7 +96,7 @@ func (e *engine) classes(name string) (from, below int64) {
 }
 
 // initWeight draws a matrix with variance 1/columns, a vector of weights around 1 and a vector of biases around 0.
-func (e *engine) initWeight(st model.StorageID, b *buffer, r stream) {
+func (e *engine) initWeight(st model.StorageID, values []float32, r random.Stream) {
 	var shape model.Dims
 	for _, p := range e.g.Params {
 		if x := &e.g.Tensors[p.Tensor]; x.Storage == st {
@@ -101,8 +110,8 @@ func (e *engine) initWeight(st model.StorageID, b *buffer, r stream) {
 	case !strings.HasSuffix(e.g.Storages[st].Name, "bias"):
 		mean = 1
 	}
-	for k, x := range r.normals(len(b.reals)) {
-		b.reals[k] = roundTo(e.types[st], float32(mean+dev*x))
+	for k, x := range r.Normals(len(values)) {
+		values[k] = float32(mean + dev*x)
 	}
 }
 
@@ -116,7 +125,7 @@ func (e *engine) gradients() []exec.Gradient {
 		v := g.reals()
 		raw := make([]byte, 0, 4*len(v))
 		norm, signed := 0.0, 0.0
-		plus := stream{key: uint64(len(v))}.mask(len(v), 0.5)
+		plus := random.Stream{Key: uint64(len(v))}.Mask(len(v), 0.5)
 		for k, x := range v {
 			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
 			norm += float64(x) * float64(x)

@@ -1,4 +1,4 @@
-package host
+package interpreter
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/exec"
+	"ckptplan/internal/exec/host"
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/unit"
@@ -39,7 +40,7 @@ func TestFaults(t *testing.T) {
 		for _, strategy := range []string{"full", "nested-2", "selective-attn"} {
 			p := program(t, tt.doc)
 			run := func(strategy string, fault Fault) *exec.Measurement {
-				m, err := Run(context.Background(), Options{Schedule: lowered(t, p, strategy), Seed: 3, Fault: fault})
+				m, err := Run(context.Background(), Options{Device: host.NewDevice(0), Engine: "host", Schedule: lowered(t, p, strategy), Seed: 3, Fault: fault})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -68,14 +69,15 @@ func TestFaults(t *testing.T) {
 // A device of exactly the peak suffices, one byte less does not: the answer says what was wanted and what was free.
 func TestOutOfMemory(t *testing.T) {
 	p := program(t, fmt.Sprintf(models["gpt2"], "bf16", "eager"))
-	for _, strategy := range []string{"none", "full", "offload"} {
+	for i, strategy := range []string{"none", "full", "offload", "none", "full", "offload"} {
+		d := devices[i/3]
 		s := lowered(t, p, strategy)
 		tl, err := memory.Simulate(s, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		peak := unit.Bytes(tl.Peak.Bytes)
-		m, err := Run(context.Background(), Options{Schedule: s, Capacity: peak})
+		m, err := Run(context.Background(), Options{Device: d.open(t, peak), Engine: "host", Schedule: s})
 		if err != nil {
 			t.Fatalf("%s: %v", strategy, err)
 		}
@@ -85,7 +87,7 @@ func TestOutOfMemory(t *testing.T) {
 		if m.Peak.Tensor != peak || m.Peak.Phase != tl.Peak.Phase.String() || m.Peak.Op != tl.Peak.Aten {
 			t.Errorf("%s: peak %d in %s at %s; simulated %d in %s at %s", strategy, m.Peak.Tensor, m.Peak.Phase, m.Peak.Op, peak, tl.Peak.Phase, tl.Peak.Aten)
 		}
-		_, err = Run(context.Background(), Options{Schedule: s, Capacity: peak - 1})
+		_, err = Run(context.Background(), Options{Device: d.open(t, peak-1), Engine: "host", Schedule: s})
 		var oom *exec.MemoryError
 		var full *gpu.OutOfMemoryError
 		if !errors.As(err, &oom) || !errors.As(err, &full) || !errors.Is(err, gpu.ErrOutOfMemory) {
@@ -100,8 +102,10 @@ func TestOutOfMemory(t *testing.T) {
 // Weights alone do not fit.
 func TestOutOfMemoryAtStart(t *testing.T) {
 	p := program(t, fmt.Sprintf(models["vit"], "fp32", "eager"))
-	if _, err := Run(context.Background(), Options{Schedule: lowered(t, p, "none"), Capacity: 100}); !errors.Is(err, gpu.ErrOutOfMemory) {
-		t.Error(err)
+	for _, d := range devices {
+		if _, err := Run(context.Background(), Options{Device: d.open(t, 100), Engine: "host", Schedule: lowered(t, p, "none")}); !errors.Is(err, gpu.ErrOutOfMemory) {
+			t.Errorf("%s: %v", d.name, err)
+		}
 	}
 }
 
@@ -109,7 +113,7 @@ func TestIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	p := program(t, fmt.Sprintf(models["gpt2"], "fp32", "eager"))
-	if _, err := Run(ctx, Options{Schedule: lowered(t, p, "none")}); !errors.Is(err, context.Canceled) {
+	if _, err := Run(ctx, Options{Device: host.NewDevice(0), Engine: "host", Schedule: lowered(t, p, "none")}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -1,9 +1,10 @@
-package host
+package interpreter
 
 import (
 	"fmt"
 
 	"ckptplan/internal/exec"
+	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
 )
 
@@ -39,6 +40,7 @@ func (n *node) formula() []*gradient {
 	for k := range n.temps {
 		n.forget(k)
 	}
+	n.launchJoint()
 	return made
 }
 
@@ -71,16 +73,19 @@ func (n *node) grad(s model.Slot) *gradient {
 }
 
 // meta is what is known of a slot's tensor without reading it.
-func (n *node) meta(s model.Slot) tensor {
+func (n *node) meta(s model.Slot) gpu.Tensor {
 	if g := n.grad(s); g != nil {
-		return g.tensor
+		return g.Tensor
 	}
 	t := n.engine.g.Tensor(n.op, s)
 	if t < 0 {
-		return tensor{}
+		return gpu.Tensor{}
 	}
-	return x2t(&n.engine.g.Tensors[t], nil)
+	x := &n.engine.g.Tensors[t]
+	return gpu.Tensor{Shape: x.Shape, Stride: x.Stride, Offset: x.Offset, DType: x.DType}
 }
+
+func (n *node) shape(s model.Slot) model.Dims { return n.meta(s).Shape }
 
 // has is whether the op has a tensor in that slot.
 func (n *node) has(s model.Slot) bool { return n.engine.g.Tensor(n.op, s) >= 0 }
@@ -114,8 +119,8 @@ func slotName(s model.Slot) string {
 	return fmt.Sprintf("slot %d", s)
 }
 
-// kernelStep is true for steps whose values a kernel of backwardKernels computes.
-func kernelStep(h model.How) bool {
+// makesNew reports whether a step has a kernel of its own, which computes a new tensor.
+func makesNew(h model.How) bool {
 	return h == model.Elementwise || h == model.Full || h == model.Like
 }
 
@@ -128,35 +133,35 @@ func (n *node) step(s *model.Step) *gradient {
 	case model.Elementwise, model.Full, model.Like:
 		return n.kernel(s)
 	case model.Cast:
-		to := n.meta(s.Args[1]).dtype
-		if a.dtype == to {
+		to := n.meta(s.Args[1]).DType
+		if a.DType == to {
 			return a.hold()
 		}
-		c := n.engine.newGrad(s.Aten, to, a.shape, a.like())
-		c.copyFrom(a.tensor)
+		c := n.engine.newGrad(s.Aten, to, a.Shape, like(a.Tensor))
+		n.engine.apply(gpu.Copy, c.at(), a.at())
 		return c
 	case model.Reshape:
-		to := n.meta(s.Args[1]).shape
-		if st, ok := model.ViewStrides(a.shape, a.stride, to); ok {
+		to := n.shape(s.Args[1])
+		if st, ok := model.ViewStrides(a.Shape, a.Stride, to); ok {
 			return a.viewOf(to, st)
 		}
-		c := n.engine.newGrad("aten.clone", a.dtype, to, to.Contiguous())
-		c.setReals(a.reals())
+		c := n.engine.newGrad("aten.clone", a.DType, to, to.Contiguous())
+		n.engine.apply(gpu.Copy, c.at(), a.at())
 		return c
 	case model.Swap:
 		i, j := int(n.op.Attr.A), int(n.op.Attr.B)
-		return a.viewOf(a.shape.Swap(i, j), a.stride.Swap(i, j))
+		return a.viewOf(a.Shape.Swap(i, j), a.Stride.Swap(i, j))
 	case model.Fold:
 		i := int(n.op.Attr.A)
-		return a.viewOf(a.shape.Remove(i), a.stride.Remove(i))
+		return a.viewOf(a.Shape.Remove(i), a.Stride.Remove(i))
 	case model.Unfold:
 		i := int(n.op.Attr.A)
-		return a.viewOf(a.shape.Insert(i, 1), a.stride.Insert(i, 1))
+		return a.viewOf(a.Shape.Insert(i, 1), a.Stride.Insert(i, 1))
 	case model.SumTo:
-		return n.engine.sumTo(a, n.meta(s.Args[1]).shape)
+		return n.engine.sumTo(a, n.shape(s.Args[1]))
 	case model.Spread:
-		b := a.broadcast(n.meta(s.Args[1]).shape)
-		return a.viewOf(b.shape, b.stride)
+		b := a.Broadcast(n.shape(s.Args[1]))
+		return a.viewOf(b.Shape, b.Stride)
 	case model.MatLeft, model.MatRight:
 		return n.product(s, a)
 	case model.Joined:
@@ -170,21 +175,21 @@ func (n *node) step(s *model.Step) *gradient {
 // arguments; full ones are contiguous, like ones keep the first argument's order of dimensions.
 func (n *node) kernel(s *model.Step) *gradient {
 	first := n.meta(s.Args[0])
-	shape, dt := first.shape, first.dtype
+	shape, dt := first.Shape, first.DType
 	var layouts []*model.Layout
-	var second *tensor
+	var second *gpu.Tensor
 	for k, sl := range s.Args {
 		if sl == model.NoSlot || n.grad(sl) == nil && !n.has(sl) {
 			continue
 		}
 		m := n.meta(sl)
-		layouts = append(layouts, m.layout())
+		layouts = append(layouts, layout(m))
 		if k == 1 {
 			second = &m
 		}
 		if s.How == model.Elementwise {
-			shape = model.Broadcast(shape, m.shape)
-			if m.dtype == model.F32 {
+			shape = model.Broadcast(shape, m.Shape)
+			if m.DType == model.F32 {
 				dt = model.F32
 			}
 		}
@@ -196,47 +201,98 @@ func (n *node) kernel(s *model.Step) *gradient {
 	case model.Full:
 		stride = shape.Contiguous()
 		if second != nil {
-			dt = second.dtype
+			dt = second.DType
 		}
 	default:
-		stride = first.like()
+		stride = like(first)
 	}
 	r := n.engine.newGrad(s.Aten, dt, shape, stride)
-	run, ok := backwardKernels[s.Aten]
-	if !ok {
-		panic(failure{&exec.UnsupportedError{Engine: "host", Text: "it has no kernel for " + s.Aten}})
+	if _, ok := joint[s.Aten]; ok {
+		n.joint[s.Out.Input()] = r
+		return r
 	}
-	run(&backwardCall{node: n, op: n.op, step: s, out: r.tensor})
+	n.compute(s, r)
 	return r
+}
+
+// compute runs the kernel of a step.
+func (n *node) compute(s *model.Step, r *gradient) {
+	e := n.engine
+	a := &gpu.Args{Out: []gpu.Tensor{r.at()}, Attr: n.op.Attr, Scalar: n.op.Scalar, Drop: n.op.Drop}
+	k, ok := backwardKernel(s)
+	if !ok {
+		panic(failure{&exec.UnsupportedError{Engine: e.name, Text: "it has no kernel for " + s.Aten}})
+	}
+	reads := s.Args[:]
+	if row, ok := elementwise[s.Aten]; !ok {
+		reads = backward[s.Aten][s.Out.Input()].reads
+	} else if k == row.scalar {
+		a.Scalar = row.number(n)
+	}
+	for _, slot := range reads {
+		if slot == model.NoSlot {
+			break
+		}
+		a.In = append(a.In, n.read(slot))
+	}
+	e.launch(k, a)
+}
+
+// read is a slot's tensor as a kernel's argument, absent if the op has none.
+func (n *node) read(s model.Slot) gpu.Tensor {
+	if s == model.NoSlot || n.grad(s) == nil && !n.has(s) {
+		return gpu.Tensor{}
+	}
+	return n.value(s).at()
+}
+
+// launchJoint makes the gradients that one kernel makes together.
+func (n *node) launchJoint() {
+	a := &gpu.Args{Out: make([]gpu.Tensor, len(n.joint)), Attr: n.op.Attr, Scalar: n.op.Scalar, Drop: n.op.Drop}
+	some := false
+	for i, g := range n.joint {
+		if g != nil {
+			a.Out[i], some = g.at(), true
+		}
+	}
+	if !some {
+		return
+	}
+	row := joint[n.op.Row().Back[0].Aten]
+	for _, s := range row.reads {
+		a.In = append(a.In, n.read(s))
+	}
+	n.joint = [4]*gradient{}
+	n.engine.launch(row.kernel, a)
 }
 
 // product is a gradient of a·b: grad·bᵀ or aᵀ·grad. For a 2-D operand stored by columns, the third argument, PyTorch
 // computes the transposed product and gives a view of it (mm_mat1_backward, mm_mat2_backward).
 func (n *node) product(s *model.Step, g *gradient) *gradient {
 	other := n.value(s.Args[1])
-	last := int(g.shape.N) - 1
-	turned := other.swapped(last-1, last)
+	last := int(g.Shape.N) - 1
+	turned := other.at().Swapped(last-1, last)
 	var shape model.Dims
-	var v []float32
+	var a, b gpu.Tensor
 	if s.How == model.MatLeft {
-		shape = g.shape.With(last, other.shape.At(-2))
-		v = matmul(g.tensor, turned)
+		shape = g.Shape.With(last, other.Shape.At(-2))
+		a, b = g.at(), turned
 	} else {
-		shape = g.shape.With(last-1, other.shape.At(-1))
-		v = matmul(turned, g.tensor)
+		shape = g.Shape.With(last-1, other.Shape.At(-1))
+		a, b = turned, g.at()
 	}
 	if s.Args[2] != model.NoSlot {
-		if m := n.meta(s.Args[2]); m.stride.D[0] == 1 && m.stride.D[1] == m.shape.D[0] {
+		if m := n.meta(s.Args[2]); m.Stride.D[0] == 1 && m.Stride.D[1] == m.Shape.D[0] {
 			sw := shape.Swap(0, 1)
-			r := n.engine.newGrad(s.Aten, g.dtype, sw, sw.Contiguous())
+			r := n.engine.newGrad(s.Aten, g.DType, sw, sw.Contiguous())
 			view := r.viewOf(shape, sw.Contiguous().Swap(0, 1))
 			r.drop()
-			view.setReals(v)
+			n.engine.apply(gpu.MatMul, view.at(), a, b)
 			return view
 		}
 	}
-	r := n.engine.newGrad(s.Aten, g.dtype, shape, shape.Contiguous())
-	r.setReals(v)
+	r := n.engine.newGrad(s.Aten, g.DType, shape, shape.Contiguous())
+	n.engine.apply(gpu.MatMul, r.at(), a, b)
 	return r
 }
 
@@ -245,7 +301,7 @@ func (n *node) parts(how model.How, made []*gradient) {
 	g, i := n.grad(model.G0), int(n.op.Attr.A)
 	at := int64(0)
 	for k, t := range n.engine.g.Inputs(n.op) {
-		shape, stride, offset := n.engine.g.Tensors[t].Shape, g.stride, g.offset+at*g.stride.D[i]
+		shape, stride, offset := n.engine.g.Tensors[t].Shape, g.Stride, g.Offset+at*g.Stride.D[i]
 		if how == model.Selects {
 			stride = stride.Remove(i)
 			at++
@@ -254,7 +310,7 @@ func (n *node) parts(how model.How, made []*gradient) {
 		}
 		if n.op.Needs&(1<<k) != 0 {
 			made[k] = g.viewOf(shape, stride)
-			made[k].offset = offset
+			made[k].Offset = offset
 		}
 	}
 }
@@ -266,7 +322,7 @@ func (n *node) joined(s *model.Step) *gradient {
 	var dt model.DType
 	for _, o := range e.g.Outputs(n.op) {
 		if g := e.pending[o]; g != nil {
-			dt = g.dtype
+			dt = g.DType
 		}
 	}
 	var zeros []*gradient
@@ -276,15 +332,16 @@ func (n *node) joined(s *model.Step) *gradient {
 		if g == nil {
 			shape := e.g.Tensors[o].Shape
 			g = e.newGrad("aten.zeros", dt, shape, shape.Contiguous())
+			e.fill(g.tensor, 0)
 			zeros = append(zeros, g)
 		}
 		pieces = append(pieces, g)
 	}
-	r := e.newGrad(s.Aten, dt, in.shape, in.shape.Contiguous())
+	r := e.newGrad(s.Aten, dt, in.Shape, in.Shape.Contiguous())
 	at := int64(0)
 	for _, p := range pieces {
-		r.narrow(i, at, p.shape.D[i]).copyFrom(p.tensor)
-		at += p.shape.D[i]
+		e.apply(gpu.Copy, r.at().Narrow(i, at, p.Shape.D[i]), p.at())
+		at += p.Shape.D[i]
 	}
 	for _, z := range zeros {
 		z.drop()

@@ -1,4 +1,4 @@
-package host
+package interpreter
 
 import (
 	"ckptplan/internal/model"
@@ -12,10 +12,10 @@ type node struct {
 	saved  []savedTensor
 
 	// While its formula runs: saved tensors by slot, those of them that nothing else holds, temporaries.
-	values    map[model.Slot]tensor
-	borrowed  []*buffer
-	temps     [4]*gradient
-	attention *attentionGrads
+	values   map[model.Slot]tensor
+	borrowed []*buffer
+	temps    [4]*gradient
+	joint    [4]*gradient // results of a kernel that makes all gradients
 }
 
 // savedTensor is one saved tensor: held, dropped by a checkpoint, or sent to the host.
@@ -34,7 +34,7 @@ func (e *engine) backward() {
 	e.expect()
 	l := &e.g.Tensors[e.g.Loss]
 	root := e.newGrad("aten.ones_like", l.DType, l.Shape, l.Shape.Contiguous())
-	root.setReals([]float32{1})
+	e.fill(root.tensor, 1)
 	e.deliver(e.g.Loss, root.hold())
 	for i := len(e.g.Ops) - 1; i >= 0; i-- {
 		e.goOn()
@@ -49,7 +49,7 @@ func (e *engine) backward() {
 		n.release()
 	}
 	e.top.leave()
-	e.result.afterBackward = e.device.Used()
+	e.result.afterBackward = e.used
 }
 
 // isLeaf is true for a tensor that requires grad and that no node made.
@@ -96,7 +96,7 @@ func (n *node) run() {
 	for _, b := range n.borrowed {
 		b.release()
 	}
-	n.borrowed, n.values, n.attention = nil, nil, nil
+	n.borrowed, n.values = nil, nil
 	ins := e.g.Inputs(n.op)
 	for k, g := range made {
 		if g != nil {
@@ -132,14 +132,14 @@ func (n *node) unpack() {
 		case s.point != nil:
 			b := s.point.take(packed{n.id, s.slot})
 			n.borrowed = append(n.borrowed, b)
-			n.values[s.slot] = x2t(x, b)
+			n.values[s.slot] = over(x, b)
 		case s.host != nil:
 			t := e.fromHost(s.host)
 			s.host = nil
 			n.borrowed = append(n.borrowed, t.buf)
 			n.values[s.slot] = t
 		default:
-			n.values[s.slot] = x2t(x, s.buf)
+			n.values[s.slot] = over(x, s.buf)
 		}
 	}
 }
@@ -153,9 +153,7 @@ func (n *node) release() {
 		case s.point != nil:
 			s.point.forget()
 		case s.host != nil:
-			if err := n.engine.pinned.Free(s.host.ptr); err != nil {
-				panic(failure{err})
-			}
+			n.engine.forgetCopy(s.host)
 		}
 	}
 	n.saved = nil
