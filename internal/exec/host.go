@@ -197,7 +197,7 @@ func (e *hostEngine) step(values func()) (r *hostStep, err error) {
 	if values != nil {
 		values()
 	}
-	e.optimize(e.g.Spec.Train.Optimizer)
+	e.optimize()
 	e.result.host = e.pinned.High()
 	e.result.afterStep = e.device.Used()
 	return e.result, nil
@@ -227,6 +227,9 @@ func (e *hostEngine) note(name string) {
 func (e *hostEngine) runnable() error {
 	if missing := hostMissing(e.g); len(missing) > 0 {
 		return &UnsupportedError{"host", fmt.Sprintf("arch %s uses %s, for which it has no kernel", e.g.Spec.Arch, some(missing))}
+	}
+	if o := e.schedule.Optimizer; o.Passes > 0 && rules[o.Rule] == nil {
+		return &UnsupportedError{"host", fmt.Sprintf("it does not run optimizer %s", o.Name)}
 	}
 	return nil
 }

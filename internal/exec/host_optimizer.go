@@ -2,6 +2,7 @@ package exec
 
 import (
 	"math"
+	"slices"
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
@@ -16,21 +17,36 @@ const (
 	hostDecay = 0.01
 )
 
-// optimize updates the parameters and lets go of the gradients (set_to_none).
-//
-// AdamW keeps exp_avg, exp_avg_sq in the parameter's type and a step count in fp32, made at its first step. Its foreach
-// form makes √exp_avg_sq of all parameters with a gradient at once, the loop form a root and a quotient of one parameter at a time while
-// the quotient of the one before is still a local, the fused form nothing.
-// Source: torch/optim/adamw.py, adam.py.
-func (e *hostEngine) optimize(kind string) {
-	if kind != "none" {
+// rules are the updates of one parameter that the engine computes, by the optimizer's arithmetic.
+var rules = map[string]func(e *hostEngine, i int, g *hostGrad){"adamw": (*hostEngine).adamW, "sgd": (*hostEngine).sgd}
+
+// optimize updates the parameters and frees the gradients (set_to_none). What it makes and keeps is the optimizer's row;
+// state is made at the first step.
+func (e *hostEngine) optimize() {
+	if row := e.schedule.Optimizer; row.Passes > 0 {
 		e.begin(memory.Optimizer)
 		e.steps++
-		if kind == "sgd" {
-			e.sgd()
-		} else {
-			e.adamW(kind)
-		}
+		var lists, last []*hostBuffer // of all parameters, and of the parameter before
+		e.eachUpdated(func(i int, p hostTensor) {
+			if e.moment[i] == nil {
+				e.moment[i] = e.like(p, slices.Repeat([]string{"aten.zeros_like"}, row.State))
+				if row.Counter > 0 {
+					e.moment[i] = append(e.moment[i], e.alloc("aten.zeros", model.F32, row.Counter/model.F32.Size()))
+				}
+			}
+		})
+		e.eachUpdated(func(_ int, p hostTensor) { lists = append(lists, e.like(p, row.AtOnce)...) })
+		e.eachUpdated(func(i int, p hostTensor) {
+			made := e.like(p, row.OneByOne)
+			if n := len(made) - 1; n >= 0 {
+				releaseAll(made[:n])
+				releaseAll(last)
+				last = made[n:]
+			}
+			rules[row.Rule](e, i, e.grads[i])
+		})
+		releaseAll(lists)
+		releaseAll(last)
 	}
 	for i, g := range e.grads {
 		if g != nil {
@@ -40,19 +56,37 @@ func (e *hostEngine) optimize(kind string) {
 	}
 }
 
-func (e *hostEngine) sgd() {
-	for i, g := range e.grads {
-		if g == nil {
-			continue
+// eachUpdated gives every parameter that has a gradient, in the order of an optimizer's list.
+func (e *hostEngine) eachUpdated(do func(i int, p hostTensor)) {
+	for _, i := range e.g.Registered() {
+		if e.grads[i] != nil {
+			do(int(i), e.param(int(i)))
 		}
-		p := e.param(i)
-		grad := g.reals()
-		r := make([]float32, len(grad))
-		for k, v := range p.reals() {
-			r[k] = v - hostRate*grad[k]
-		}
-		p.setReals(r)
 	}
+}
+
+// like makes a tensor of p's shape and type by each of the calls.
+func (e *hostEngine) like(p hostTensor, calls []string) (out []*hostBuffer) {
+	for _, aten := range calls {
+		out = append(out, e.alloc(aten, p.dtype, p.count()))
+	}
+	return out
+}
+
+func releaseAll(bs []*hostBuffer) {
+	for _, b := range bs {
+		b.release()
+	}
+}
+
+// sgd is p ← p − lr·g.
+func (e *hostEngine) sgd(i int, g *hostGrad) {
+	p, grad := e.param(i), g.reals()
+	r := make([]float32, len(grad))
+	for k, v := range p.reals() {
+		r[k] = v - hostRate*grad[k]
+	}
+	p.setReals(r)
 }
 
 // param is parameter i as a tensor.
@@ -61,56 +95,11 @@ func (e *hostEngine) param(i int) hostTensor {
 	return x2t(x, e.static[x.Storage])
 }
 
-func (e *hostEngine) adamW(kind string) {
-	for i := range e.grads {
-		if e.grads[i] == nil || e.moment[i] != nil {
-			continue
-		}
-		p := e.param(i)
-		e.moment[i] = []*hostBuffer{
-			e.alloc("aten.zeros_like", p.dtype, p.count()), e.alloc("aten.zeros_like", p.dtype, p.count()), e.alloc("aten.zeros", model.F32, 1),
-		}
-	}
-	var roots []*hostBuffer
-	if kind == "adamw" { // foreach: one list for all
-		for i, g := range e.grads {
-			if g != nil {
-				p := e.param(i)
-				roots = append(roots, e.alloc("aten._foreach_sqrt", p.dtype, p.count()))
-			}
-		}
-	}
-	var quotient *hostBuffer
-	for _, k := range e.g.Registered() {
-		i, g := int(k), e.grads[k]
-		if g == nil {
-			continue
-		}
-		if kind == "adamw-loop" {
-			p := e.param(i)
-			root := e.alloc("aten.sqrt", p.dtype, p.count())
-			next := e.alloc("aten.div", p.dtype, p.count())
-			root.release()
-			if quotient != nil {
-				quotient.release()
-			}
-			quotient = next
-		}
-		e.update(i, g)
-	}
-	for _, r := range roots {
-		r.release()
-	}
-	if quotient != nil {
-		quotient.release()
-	}
-}
-
-// update is one parameter's AdamW step:
+// adamW is one parameter's step:
 //
 //	p ← p·(1 − lr·λ);  m ← β₁m + (1−β₁)g;  v ← β₂v + (1−β₂)g²
 //	p ← p − lr/(1−β₁ᵗ) · m / (√v/√(1−β₂ᵗ) + ε)
-func (e *hostEngine) update(i int, g *hostGrad) {
+func (e *hostEngine) adamW(i int, g *hostGrad) {
 	p, state := e.param(i), e.moment[i]
 	state[2].reals[0]++
 	t := float64(state[2].reals[0])

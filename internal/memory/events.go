@@ -48,8 +48,8 @@ func (s *Schedule) buffers() Buffers {
 		b.batches = max(b.batches, p.Micro+1)
 	}
 	b.perBatch = (b.storages+b.regions)*b.levels + b.grads + b.saves
-	b.states = b.params * int32(s.optimizer.State+1)
-	b.temps = b.params*int32(len(s.optimizer.AtOnce)+len(s.optimizer.OneByOne)) + 1
+	b.states = b.params * int32(s.Optimizer.State+1)
+	b.temps = b.params*int32(len(s.Optimizer.AtOnce)+len(s.Optimizer.OneByOne)) + 1
 	return b
 }
 

@@ -4,7 +4,7 @@ import "ckptplan/internal/model"
 
 // optimize updates the parameters whose gradients backward made, and frees the gradients (set_to_none).
 func (m *machine) optimize(p Pass) {
-	row := m.s.optimizer
+	row := m.s.Optimizer
 	if row.Passes > 0 {
 		m.begin(p)
 		m.settle()
@@ -19,7 +19,7 @@ func (m *machine) optimize(p Pass) {
 
 // update makes and frees the row's temporaries.
 func (m *machine) update() {
-	row := m.s.optimizer
+	row := m.s.Optimizer
 	each := func(k int, do func(id ID, bytes int64)) {
 		for i := range m.grad {
 			if m.grad[i] != 0 {
@@ -58,7 +58,7 @@ func (m *machine) update() {
 
 // settle gives the optimizer its state: what it makes in its first step, for the parameters that backward reaches.
 func (m *machine) settle() {
-	row := m.s.optimizer
+	row := m.s.Optimizer
 	if m.settled || row.State == 0 && row.Counter == 0 {
 		return
 	}
