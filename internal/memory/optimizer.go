@@ -80,6 +80,14 @@ func (m *machine) settle() {
 	}
 }
 
+// stateBytes is the size of a buffer OfState.
+func (m *machine) stateBytes(index int32) int64 {
+	if n := int32(len(m.g.Params)); index < n*int32(m.s.Optimizer.State) {
+		return m.g.Params[index%n].Bytes
+	}
+	return m.s.Optimizer.Counter
+}
+
 // zeroGrad frees all gradients of parameters.
 func (m *machine) zeroGrad() {
 	for i, id := range m.grad {
