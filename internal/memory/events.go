@@ -44,7 +44,7 @@ func (s *Schedule) buffers() Buffers {
 	for i := range s.Regions {
 		b.levels = max(b.levels, s.Regions[i].Depth+1)
 	}
-	for _, p := range s.passes {
+	for _, p := range s.Passes {
 		b.batches = max(b.batches, p.Micro+1)
 	}
 	b.perBatch = (b.storages+b.regions)*b.levels + b.grads + b.saves

@@ -7,7 +7,7 @@ func (m *machine) optimize(p Pass) {
 	row := m.s.Optimizer
 	if row.Passes > 0 {
 		m.begin(p)
-		m.settle()
+		m.addState()
 		m.update()
 		if m.cost != nil {
 			m.time.Optimizer += m.cost.sheet.OpTime(0, m.paramGrads*row.Passes, model.F32, false)
@@ -56,13 +56,13 @@ func (m *machine) update() {
 	}
 }
 
-// settle gives the optimizer its state: what it makes in its first step, for the parameters that backward reaches.
-func (m *machine) settle() {
+// addState gives the optimizer its state: what it makes in its first step, for the parameters that backward reaches.
+func (m *machine) addState() {
 	row := m.s.Optimizer
-	if m.settled || row.State == 0 && row.Counter == 0 {
+	if m.hasState || row.State == 0 && row.Counter == 0 {
 		return
 	}
-	m.settled = true
+	m.hasState = true
 	reached := make([]bool, len(m.g.Params))
 	for _, l := range m.p.tape.leaves {
 		reached[l.param] = true

@@ -20,7 +20,7 @@ type machine struct {
 	done     []bool      // by region: recomputed in this backward
 	grad     []ID        // by parameter: the buffer of its gradient + 1
 	taken    []ID        // random states that recomputes have taken
-	settled  bool        // the optimizer's state exists
+	hasState bool        // the optimizer's state exists
 
 	// gradBytes are the bytes of all gradients, paramGrads of those that have arrived at a parameter.
 	gradBytes, paramGrads int64

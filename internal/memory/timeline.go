@@ -43,7 +43,7 @@ func walked(s *Schedule, sheet *gpu.Sheet, watch func(*machine) Observer) (*Time
 	err := m.legal(func() {
 		m.construct()
 		tl.Inputs = unit.Bytes(m.at.Bytes)
-		m.settle()
+		m.addState()
 		tl.Optimizer = unit.Bytes(m.at.Bytes) - tl.Inputs
 		m.res = &tl.Second
 		m.step()
