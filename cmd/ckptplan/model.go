@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckptplan/internal/model"
+	"ckptplan/internal/optimizer"
 	"ckptplan/internal/plan"
 )
 
@@ -41,14 +42,14 @@ func (o *modelOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.attention, "attention", "", "attention: eager, sdpa, math or flash2")
 	f.StringVar(&o.activation, "activation", "", "MLP activation: gelu, gelu_new (composed of single ops, as Hugging Face does), gelu_tanh (the same in one kernel), silu, relu, …")
 	f.StringVar(&o.norm, "norm", "", "norm: layernorm, rmsnorm (composed of single ops, as Hugging Face does) or rmsnorm-fused (the same in one kernel)")
-	f.StringVar(&o.optimizer, "optimizer", "", "adamw (foreach), adamw-loop, adamw-fused, sgd or none")
+	f.StringVar(&o.optimizer, "optimizer", "", optimizer.Help())
 	f.BoolVar(&o.keepLogits, "keep-logits", true, "the caller holds the model's output during backward")
 	f.StringVar(&o.lora, "lora", "", "adapters: r=16,alpha=32,dropout=0,dtype=fp32,targets=q_proj+v_proj")
 	complete(cmd, "precision", "bf16", "fp16", "fp32", "amp-bf16", "amp-fp16")
 	complete(cmd, "attention", "eager", "sdpa", "math", "flash2")
 	complete(cmd, "activation", "gelu", "gelu_new", "gelu_tanh", "gelu_fast", "silu", "relu", "tanh", "quick_gelu")
 	complete(cmd, "norm", "layernorm", "rmsnorm", "rmsnorm-fused")
-	complete(cmd, "optimizer", "adamw", "adamw-loop", "adamw-fused", "sgd", "none")
+	complete(cmd, "optimizer", optimizer.Names()...)
 	cmd.ValidArgsFunction = completeModel
 }
 

@@ -44,12 +44,12 @@ func (s *Schedule) buffers() Buffers {
 	for i := range s.Regions {
 		b.levels = max(b.levels, s.Regions[i].Depth+1)
 	}
-	for _, p := range s.passes {
+	for _, p := range s.Passes {
 		b.batches = max(b.batches, p.Micro+1)
 	}
 	b.perBatch = (b.storages+b.regions)*b.levels + b.grads + b.saves
-	b.states = b.params * int32(s.optimizer.State+1)
-	b.temps = b.params*int32(len(s.optimizer.AtOnce)+len(s.optimizer.OneByOne)) + 1
+	b.states = b.params * int32(s.Optimizer.State+1)
+	b.temps = b.params*int32(len(s.Optimizer.AtOnce)+len(s.Optimizer.OneByOne)) + 1
 	return b
 }
 

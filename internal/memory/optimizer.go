@@ -4,10 +4,10 @@ import "ckptplan/internal/model"
 
 // optimize updates the parameters whose gradients backward made, and frees the gradients (set_to_none).
 func (m *machine) optimize(p Pass) {
-	row := m.s.optimizer
+	row := m.s.Optimizer
 	if row.Passes > 0 {
 		m.begin(p)
-		m.settle()
+		m.addState()
 		m.update()
 		if m.cost != nil {
 			m.time.Optimizer += m.cost.sheet.OpTime(0, m.paramGrads*row.Passes, model.F32, false)
@@ -19,7 +19,7 @@ func (m *machine) optimize(p Pass) {
 
 // update makes and frees the row's temporaries.
 func (m *machine) update() {
-	row := m.s.optimizer
+	row := m.s.Optimizer
 	each := func(k int, do func(id ID, bytes int64)) {
 		for i := range m.grad {
 			if m.grad[i] != 0 {
@@ -56,13 +56,13 @@ func (m *machine) update() {
 	}
 }
 
-// settle gives the optimizer its state: what it makes in its first step, for the parameters that backward reaches.
-func (m *machine) settle() {
-	row := m.s.optimizer
-	if m.settled || row.State == 0 && row.Counter == 0 {
+// addState gives the optimizer its state: what it makes in its first step, for the parameters that backward reaches.
+func (m *machine) addState() {
+	row := m.s.Optimizer
+	if m.hasState || row.State == 0 && row.Counter == 0 {
 		return
 	}
-	m.settled = true
+	m.hasState = true
 	reached := make([]bool, len(m.g.Params))
 	for _, l := range m.p.tape.leaves {
 		reached[l.param] = true
@@ -78,6 +78,14 @@ func (m *machine) settle() {
 			m.alloc(m.ids.state(k, i), m.g.Params[i].Bytes, "aten.zeros_like")
 		}
 	}
+}
+
+// stateBytes is the size of a buffer OfState.
+func (m *machine) stateBytes(index int32) int64 {
+	if n := int32(len(m.g.Params)); index < n*int32(m.s.Optimizer.State) {
+		return m.g.Params[index%n].Bytes
+	}
+	return m.s.Optimizer.Counter
 }
 
 // zeroGrad frees all gradients of parameters.

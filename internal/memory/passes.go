@@ -22,7 +22,7 @@ func accumulated(n int64) []Pass {
 
 // step walks the schedule's passes.
 func (m *machine) step() {
-	for _, p := range m.s.passes {
+	for _, p := range m.s.Passes {
 		m.at = Instant{Bytes: m.at.Bytes, Op: model.None, Phase: p.Phase}
 		m.peak = &m.res.Peak[p.Phase]
 		m.micro = &m.batches[p.Micro]

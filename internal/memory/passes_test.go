@@ -33,7 +33,7 @@ func TestInterleavedMicroBatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.passes = []Pass{{Forward, 0, 1}, {Forward, 1, 1}, {Backward, 0, 1}, {Backward, 1, 1}, {Optimizer, 0, 1}}
+		s.Passes = []Pass{{Forward, 0, 1}, {Forward, 1, 1}, {Backward, 0, 1}, {Backward, 1, 1}, {Optimizer, 0, 1}}
 		two, err := Simulate(s, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +46,7 @@ func TestInterleavedMicroBatches(t *testing.T) {
 		if got, want := two.Second.Peak[Forward].Bytes, one.Second.Peak[Forward].Bytes+kept; got != want {
 			t.Errorf("%s: forward peaks at %d, want the %d of one micro batch over what the other keeps", strategy, got, want)
 		}
-		s.passes = accumulated(2)
+		s.Passes = accumulated(2)
 		accum, err := Simulate(s, nil)
 		if err != nil {
 			t.Fatal(err)

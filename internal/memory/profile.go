@@ -19,7 +19,7 @@ type BlockProfile struct {
 	// Left is what the block leaves so: the most by which a ForwardPeak counts too much.
 	Left                                        int64
 	BackwardBefore, BackwardAfter, BackwardPeak int64
-	// Longer is the most by which BackwardPeak counts too much: it counts what the block lets go of, of what ProfileShared
+	// Longer is the most by which BackwardPeak counts too much: it counts what the block frees, of what ProfileShared
 	// is told of and another block made, to the end of its backward. Another layer may hold it longer.
 	Longer int64
 	// Grad is the parameter gradients that appear in its backward and stay, Carried the growth of what is alive of other
@@ -39,7 +39,7 @@ func Profile(s *Schedule, sheet *gpu.Sheet) (*Timeline, []BlockProfile, error) {
 // ProfileShared is Profile with storages that several layers may hold.
 func ProfileShared(s *Schedule, sheet *gpu.Sheet, shared map[model.StorageID]bool) (*Timeline, []BlockProfile, error) {
 	g := s.Program.Graph
-	p := &profiler{blocks: make([]BlockProfile, len(g.Blocks)), of: profiled(g), left: leftovers(g), shared: shared}
+	p := &profiler{blocks: make([]BlockProfile, len(g.Blocks)), of: profiled(g), left: leftovers(g), shared: shared, at: -1}
 	tl, err := walked(s, sheet, func(m *machine) Observer {
 		p.m = m
 		return p
@@ -64,7 +64,7 @@ type profiler struct {
 	// before the one that runs.
 	left [][]model.StorageID
 	lift int64
-	// shared may be held by several layers; gone is what of it the backward of the block at hand has let go of, top the most
+	// shared may be held by several layers; gone is what of it the backward of the block at hand has freed, top the most
 	// that was alive.
 	shared    map[model.StorageID]bool
 	gone, top int64

@@ -17,10 +17,12 @@ type Schedule struct {
 	Regions []Region
 	// Owner is the innermost region of each op, or −1.
 	Owner []int32
+	// Optimizer is the step's.
+	Optimizer *optimizer.Row
+	// Passes are one step's, in order; every micro batch has a forward before its backward.
+	Passes []Pass
 
-	windowed  bool // some region has a window
-	passes    []Pass
-	optimizer *optimizer.Row
+	windowed bool // some region has a window
 }
 
 // Region is one checkpoint: ops First…End−1 are run again when backward first needs something they saved.
@@ -59,7 +61,7 @@ func Lower(p *Program, pl *plan.Plan) (*Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Schedule{Program: p, Owner: make([]int32, len(p.Graph.Ops)), passes: accumulated(int64(train.GradAccum)), optimizer: opt}
+	s := &Schedule{Program: p, Owner: make([]int32, len(p.Graph.Ops)), Passes: accumulated(int64(train.GradAccum)), Optimizer: opt}
 	for i := range s.Owner {
 		s.Owner[i] = -1
 	}

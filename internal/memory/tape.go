@@ -30,8 +30,8 @@ const (
 	evNode       eventKind = iota // op's node starts: its saved tensors are unpacked; like the next two, of ops that save something
 	evAlloc                       // gradient storage x comes to life
 	evFree                        // gradient storage x dies
-	evApplied                     // op's formula is done: recomputed tensors are let go
-	evReleased                    // op's node is released: saved tensors are let go
+	evApplied                     // op's formula is done: recomputed tensors are freed
+	evReleased                    // op's node is released: saved tensors are freed
 	evAccumulate                  // accumulation x
 )
 

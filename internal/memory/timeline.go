@@ -37,14 +37,14 @@ func walked(s *Schedule, sheet *gpu.Sheet, watch func(*machine) Observer) (*Time
 		m.cost = s.Program.costsOn(sheet)
 	}
 	tl := &Timeline{schedule: s}
+	if watch != nil {
+		m.observer = watch(m)
+	}
 	err := m.legal(func() {
 		m.construct()
 		tl.Inputs = unit.Bytes(m.at.Bytes)
-		m.settle()
+		m.addState()
 		tl.Optimizer = unit.Bytes(m.at.Bytes) - tl.Inputs
-		if watch != nil {
-			m.observer = watch(m)
-		}
 		m.res = &tl.Second
 		m.step()
 	})

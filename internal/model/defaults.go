@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ckptplan/internal/optimizer"
 )
 
 // fill gives every key that the document left out the default of its arch. Sizes that a YAML spec leaves out follow
@@ -151,7 +153,7 @@ func fillTraining(s *Spec, c *class, given func(string) bool) {
 	}
 	word("attention", &s.Attention, attention)
 	word("checkpoint", &s.Checkpoint, "none")
-	word("train.optimizer", &s.Train.Optimizer, "adamw")
+	word("train.optimizer", &s.Train.Optimizer, optimizer.Rows[0].Name)
 	if !given("train.keep_logits") {
 		s.Train.KeepLogits = true
 	}

@@ -1,6 +1,10 @@
 package model
 
-import "strings"
+import (
+	"strings"
+
+	"ckptplan/internal/optimizer"
+)
 
 // field is one key of a spec document: where its value goes, and which values it takes.
 type field struct {
@@ -26,7 +30,6 @@ var (
 	attentions  = []string{"eager", "sdpa", "math", "flash2"}
 	norms       = []string{"layernorm", "rmsnorm", "rmsnorm-fused"}
 	activations = []string{"gelu", "gelu_new", "gelu_tanh", "gelu_fast", "silu", "relu", "tanh", "quick_gelu"}
-	optimizers  = []string{"adamw", "adamw-loop", "adamw-fused", "sgd", "none"}
 	adapters    = []string{"fp32", "bf16", "fp16"}
 )
 
@@ -97,7 +100,7 @@ var fields = []field{
 	{key: "causal", ptr: func(s *Spec) any { return &s.Causal }},
 	{key: "final_norm", ptr: func(s *Spec) any { return &s.FinalNorm }},
 	{key: "ops", ptr: func(s *Spec) any { return &s.Ops }},
-	{key: "train.optimizer", ptr: func(s *Spec) any { return &s.Train.Optimizer }, enum: optimizers},
+	{key: "train.optimizer", ptr: func(s *Spec) any { return &s.Train.Optimizer }, enum: optimizer.Names()},
 	{key: "train.keep_logits", ptr: func(s *Spec) any { return &s.Train.KeepLogits }},
 	{key: "train.loss_chunks", ptr: func(s *Spec) any { return &s.Train.LossChunks }, low: 1},
 	{key: "train.grad_accum", ptr: func(s *Spec) any { return &s.Train.GradAccum }, low: 1},

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"ckptplan/internal/nearest"
+	"ckptplan/internal/optimizer"
 )
 
 // value reads one value of the field's type.
@@ -167,7 +168,7 @@ var synonyms = map[string]map[string]string{
 	},
 	"train.lora.dtype": {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"},
 	"attention":        {"flash-attention-2": "flash2", "flash-2": "flash2"},
-	"train.optimizer":  {"adamw-torch": "adamw", "adamw-torch-fused": "adamw-fused"},
+	"train.optimizer":  optimizer.Aliases(),
 	"activation":       {"gelu-pytorch-tanh": "gelu_tanh", "swish": "silu"},
 }
 

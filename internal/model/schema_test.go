@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ckptplan/configs"
+	"ckptplan/internal/optimizer"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/invopop/jsonschema"
@@ -117,6 +118,8 @@ func schema(t *testing.T) []byte {
 		return p
 	}
 	word("arch").Enum = anySlice(archs)
+	train, _ := word("train").Properties.Get("optimizer")
+	train.Enum = anySlice(optimizer.Names())
 	word("layer_types").Items = &jsonschema.Schema{Type: "string", Enum: anySlice(fieldOf("layer_types").enum)}
 	// precision is another name of dtype; a document has one of them.
 	s.Properties.Set("precision", word("dtype"))

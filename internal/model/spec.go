@@ -123,8 +123,8 @@ type Image struct {
 
 // Train holds the training settings.
 type Train struct {
-	// Optimizer is adamw (foreach), adamw-loop, adamw-fused, sgd, or none.
-	Optimizer string `yaml:"optimizer,omitempty" json:"optimizer,omitempty" jsonschema:"enum=adamw,enum=adamw-loop,enum=adamw-fused,enum=sgd,enum=none,description=Optimizer (default adamw; PyTorch's foreach form)."`
+	// Optimizer is the name of a row of package optimizer.
+	Optimizer string `yaml:"optimizer,omitempty" json:"optimizer,omitempty" jsonschema:"description=Optimizer (default adamw; PyTorch's foreach form)."`
 	// KeepLogits is true if the caller still holds the model's output during backward (outputs.logits).
 	KeepLogits bool `yaml:"keep_logits" json:"keep_logits" jsonschema:"description=The caller holds the model output during backward (default true)."`
 	// LossChunks computes head and loss of a causal language model over this many parts of the tokens, each under a

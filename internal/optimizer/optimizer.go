@@ -12,6 +12,8 @@ import (
 type Row struct {
 	Name    string
 	Aliases []string // other programs' names
+	Form    string   // of its kernels, where the name does not say it
+	Rule    string   // its arithmetic, by which an engine knows it
 	// State is the number of tensors that it keeps of each trained parameter from its first step on, in the parameter's
 	// shape and dtype. Beside them it keeps Counter bytes a parameter: the step count.
 	State   int
@@ -24,7 +26,7 @@ type Row struct {
 	Passes int64
 	// Leaner is an optimizer that computes the same with less memory.
 	Leaner string
-	// Words describe it as a change from another optimizer, which trains differently.
+	// Words describe it as a change from another optimizer.
 	Words string
 }
 
@@ -40,10 +42,10 @@ const SGD = "sgd"
 // writes three of them. SGD without momentum and weight decay adds the gradient.
 // Source: torch/optim/adamw.py, adam.py (_multi_tensor_adam, _single_tensor_adam), sgd.py.
 var Rows = []Row{
-	{Name: "adamw", Aliases: []string{"adamw-torch"}, State: 2, Counter: 4, AtOnce: []string{"aten._foreach_sqrt"}, Passes: 20, Leaner: "adamw-fused", Words: "AdamW"},
-	{Name: "adamw-loop", State: 2, Counter: 4, OneByOne: []string{"aten.sqrt", "aten.div"}, Passes: 20, Leaner: "adamw-fused", Words: "AdamW in a loop"},
-	{Name: "adamw-fused", Aliases: []string{"adamw-torch-fused"}, State: 2, Counter: 4, Passes: 7, Words: "fused AdamW"},
-	{Name: SGD, Passes: 3, Words: "SGD, which keeps no state but trains differently"},
+	{Name: "adamw", Aliases: []string{"adamw-torch"}, Form: "foreach", Rule: "adamw", State: 2, Counter: 4, AtOnce: []string{"aten._foreach_sqrt"}, Passes: 20, Leaner: "adamw-fused"},
+	{Name: "adamw-loop", Rule: "adamw", State: 2, Counter: 4, OneByOne: []string{"aten.sqrt", "aten.div"}, Passes: 20, Leaner: "adamw-fused"},
+	{Name: "adamw-fused", Aliases: []string{"adamw-torch-fused"}, Rule: "adamw", State: 2, Counter: 4, Passes: 7, Words: "fused AdamW"},
+	{Name: SGD, Rule: SGD, Passes: 3, Words: "SGD, which keeps no state but trains differently"},
 	{Name: "none"},
 }
 
@@ -54,6 +56,23 @@ func Names() []string {
 		names[i] = Rows[i].Name
 	}
 	return names
+}
+
+// Help lists them for people: "adamw (foreach), adamw-loop or none".
+func Help() string {
+	text := ""
+	for i := range Rows {
+		switch {
+		case i > 0 && i == len(Rows)-1:
+			text += " or "
+		case i > 0:
+			text += ", "
+		}
+		if text += Rows[i].Name; Rows[i].Form != "" {
+			text += " (" + Rows[i].Form + ")"
+		}
+	}
+	return text
 }
 
 // Aliases are other programs' names and what they mean here.

@@ -9,6 +9,7 @@ import (
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/optimizer"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/unit"
 )
@@ -78,14 +79,24 @@ func changes(s *model.Spec, full bool) []change {
 	if s.Train.LoRA == nil && s.TakesLoRA(rank) {
 		cs = append(cs, change{words: fmt.Sprintf("LoRA, which trains adapters of rank %d alone", rank), settings: adapters(), other: true}.flagged())
 	}
-	switch s.Train.Optimizer {
-	case "adamw", "adamw-loop":
-		cs = append(cs, change{words: "fused AdamW", flags: "--optimizer adamw-fused", settings: model.Overrides{Optimizer: "adamw-fused"}})
-		fallthrough
-	case "adamw-fused":
-		cs = append(cs, change{words: "SGD, which keeps no state but trains differently", flags: "--optimizer sgd", settings: model.Overrides{Optimizer: "sgd"}, other: true})
+	if row, err := optimizer.Lookup(s.Train.Optimizer); err == nil {
+		if row.Leaner != "" {
+			cs = append(cs, trained(row.Leaner, false))
+		}
+		if row.State > 0 {
+			cs = append(cs, trained(optimizer.SGD, true))
+		}
 	}
 	return cs
+}
+
+// trained is the change to another optimizer; other: one that computes something else.
+func trained(name string, other bool) change {
+	c := change{settings: model.Overrides{Optimizer: name}, other: other}
+	if row, err := optimizer.Lookup(name); err == nil {
+		c.words = row.Words
+	}
+	return c.flagged()
 }
 
 // adapters are the settings of suggested adapters.

@@ -205,7 +205,7 @@ func (e *engine) step(values func()) (r *stepLevels, err error) {
 	if values != nil {
 		values()
 	}
-	e.optimize(e.g.Spec.Train.Optimizer)
+	e.optimize()
 	e.result.host = e.hostPeak
 	e.result.afterStep = e.used
 	return e.result, nil
@@ -235,6 +235,9 @@ func (e *engine) note(name string) {
 func (e *engine) runnable() error {
 	if missing := missing(e.g, e.device); len(missing) > 0 {
 		return &exec.UnsupportedError{Engine: e.name, Text: fmt.Sprintf("arch %s uses %s, for which it has no kernel", e.g.Spec.Arch, exec.Some(missing))}
+	}
+	if o := e.schedule.Optimizer; o.Passes > 0 && rules[o.Rule] == nil {
+		return &exec.UnsupportedError{Engine: e.name, Text: fmt.Sprintf("it does not run optimizer %s", o.Name)}
 	}
 	return nil
 }

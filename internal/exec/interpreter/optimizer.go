@@ -6,21 +6,38 @@ import (
 	"ckptplan/internal/model"
 )
 
-// optimize updates the parameters and lets go of the gradients (set_to_none).
-//
-// AdamW keeps exp_avg, exp_avg_sq in the parameter's type and a step count in fp32, made at its first step. Its foreach
-// form makes √exp_avg_sq of all parameters with a gradient at once, the loop form a root and a quotient of one parameter at a time while
-// the quotient of the one before is still a local, the fused form nothing.
-// Source: torch/optim/adamw.py, adam.py.
-func (e *engine) optimize(kind string) {
-	if kind != "none" {
+// rules are the updates of one parameter that the engine computes, by the optimizer's arithmetic.
+var rules = map[string]func(e *engine, i int, g *gradient){"adamw": (*engine).adamW, "sgd": (*engine).sgd}
+
+// optimize updates the parameters and frees the gradients (set_to_none). What it makes and keeps is the optimizer's row;
+// state is made at the first step.
+func (e *engine) optimize() {
+	if row := e.schedule.Optimizer; row.Passes > 0 {
 		e.begin(memory.Optimizer)
 		e.steps++
-		if kind == "sgd" {
-			e.sgd()
-		} else {
-			e.adamW(kind)
-		}
+		var lists, last []*buffer // of all parameters, and of the parameter before
+		e.eachUpdated(func(i int, p tensor) {
+			if e.moment[i] == nil {
+				for range row.State {
+					e.moment[i] = append(e.moment[i], e.zeros("aten.zeros_like", p.DType, p.Count()))
+				}
+				if row.Counter > 0 {
+					e.moment[i] = append(e.moment[i], e.zeros("aten.zeros", model.F32, row.Counter/model.F32.Size()))
+				}
+			}
+		})
+		e.eachUpdated(func(_ int, p tensor) { lists = append(lists, e.like(p, row.AtOnce)...) })
+		e.eachUpdated(func(i int, p tensor) {
+			made := e.like(p, row.OneByOne)
+			if n := len(made) - 1; n >= 0 {
+				releaseAll(made[:n])
+				releaseAll(last)
+				last = made[n:]
+			}
+			rules[row.Rule](e, i, e.grads[i])
+		})
+		releaseAll(lists)
+		releaseAll(last)
 	}
 	for i, g := range e.grads {
 		if g != nil {
@@ -30,13 +47,30 @@ func (e *engine) optimize(kind string) {
 	}
 }
 
-func (e *engine) sgd() {
-	for i, g := range e.grads {
-		if g != nil {
-			e.apply(gpu.SGD, e.param(i).at(), g.at())
+// eachUpdated gives every parameter that has a gradient, in the order of an optimizer's list.
+func (e *engine) eachUpdated(do func(i int, p tensor)) {
+	for _, i := range e.g.Registered() {
+		if e.grads[i] != nil {
+			do(int(i), e.param(int(i)))
 		}
 	}
 }
+
+// like makes a tensor of p's shape and type by each of the calls.
+func (e *engine) like(p tensor, calls []string) (out []*buffer) {
+	for _, aten := range calls {
+		out = append(out, e.alloc(aten, p.DType, p.Count()))
+	}
+	return out
+}
+
+func releaseAll(bs []*buffer) {
+	for _, b := range bs {
+		b.release()
+	}
+}
+
+func (e *engine) sgd(i int, g *gradient) { e.apply(gpu.SGD, e.param(i).at(), g.at()) }
 
 // param is parameter i as a tensor.
 func (e *engine) param(i int) tensor {
@@ -44,53 +78,8 @@ func (e *engine) param(i int) tensor {
 	return over(x, e.static[x.Storage])
 }
 
-func (e *engine) adamW(kind string) {
-	for i := range e.grads {
-		if e.grads[i] == nil || e.moment[i] != nil {
-			continue
-		}
-		p := e.param(i)
-		e.moment[i] = []*buffer{
-			e.zeros("aten.zeros_like", p.DType, p.Count()), e.zeros("aten.zeros_like", p.DType, p.Count()), e.zeros("aten.zeros", model.F32, 1),
-		}
-	}
-	var roots []*buffer
-	if kind == "adamw" { // foreach: one list for all
-		for i, g := range e.grads {
-			if g != nil {
-				p := e.param(i)
-				roots = append(roots, e.alloc("aten._foreach_sqrt", p.DType, p.Count()))
-			}
-		}
-	}
-	var quotient *buffer
-	for _, k := range e.g.Registered() {
-		i, g := int(k), e.grads[k]
-		if g == nil {
-			continue
-		}
-		if kind == "adamw-loop" {
-			p := e.param(i)
-			root := e.alloc("aten.sqrt", p.DType, p.Count())
-			next := e.alloc("aten.div", p.DType, p.Count())
-			root.release()
-			if quotient != nil {
-				quotient.release()
-			}
-			quotient = next
-		}
-		e.update(i, g)
-	}
-	for _, r := range roots {
-		r.release()
-	}
-	if quotient != nil {
-		quotient.release()
-	}
-}
-
-// update is one parameter's AdamW step.
-func (e *engine) update(i int, g *gradient) {
+// adamW is one parameter's step.
+func (e *engine) adamW(i int, g *gradient) {
 	p := e.param(i).at()
 	out := []gpu.Tensor{p}
 	for k, b := range e.moment[i] {
