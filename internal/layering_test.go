@@ -36,7 +36,7 @@ var layers = map[string][]string{
 	"internal/report":           {"internal/unit", "internal/model", "internal/plan", "internal/gpu", "internal/strategy/solve", "internal/optimizer", "internal/study"},
 	"cmd/ckptplan":              {"configs", "internal/unit", "internal/nearest", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/strategy/solve", "internal/certificate", "internal/exec", "internal/export", "internal/report", "internal/optimizer", "internal/study", "internal/exec/host", "internal/exec/interpreter", "internal/exec/torch", "internal/gpu/cuda"},
 	"internal/optimizer":        {},
-	"internal/study": {"internal/unit", "internal/optimizer", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/strategy/solve", "internal/certificate", "internal/exec", "internal/export"},
+	"internal/study":            {"internal/unit", "internal/optimizer", "internal/model", "internal/plan", "internal/gpu", "internal/memory", "internal/strategy", "internal/strategy/solve", "internal/certificate", "internal/exec", "internal/export"},
 	"internal/thorough":         {},
 	"internal/gpu/cuda":         {"internal/unit", "internal/gpu"},
 	"internal/exec/random":      {},

@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"ckptplan/internal/gpu/cuda"
+	"ckptplan/internal/thorough"
 )
 
 func TestMain(m *testing.M) {
@@ -32,9 +33,11 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// condition is true for torch if TORCH_PYTHON names a Python that has it, and for cuda if there is a device.
+// condition is true for thorough if everything is tried, for torch if TORCH_PYTHON names a Python that has it, and for cuda if there is a device.
 func condition(name string) (bool, error) {
 	switch name {
+	case "thorough":
+		return thorough.On, nil
 	case "torch":
 		return os.Getenv("TORCH_PYTHON") != "", nil
 	case "cuda":
