@@ -31,10 +31,10 @@ var goldens = []struct{ name, line string }{
 	{"optimize-auto", "optimize gpt.yaml --gpu v100-16gb --budget 890MB"},
 	{"optimize-throughput", "optimize gpt.yaml --budget 150MB --reserve 0 --objective throughput --global-batch 12"},
 	{"optimize-memory", "optimize gpt.yaml --objective memory --class flat"},
-	{"optimize-max-batch", "optimize gpt.yaml --budget 100MB --reserve 0 --objective max-batch"},
-	{"optimize-max-seq", "optimize gpt.yaml --budget 200MB --reserve 0 --objective max-seq --batch 2"},
-	{"optimize-frontier", "optimize gpt.yaml --frontier"},
-	{"optimize-frontier-budget", "optimize gpt.yaml --frontier --budget 100MB --reserve 0 --allow drop-logits"},
+	{"largest-batch", "largest gpt.yaml --budget 100MB --reserve 0"},
+	{"largest-seq", "largest gpt.yaml --of seq --budget 200MB --reserve 0 --batch 2"},
+	{"frontier", "frontier gpt.yaml"},
+	{"frontier-budget", "frontier gpt.yaml --budget 100MB --reserve 0 --allow drop-logits"},
 	{"optimize-target", "optimize gpt.yaml --budget 90MB --reserve 0 --target megatron"},
 	{"optimize-offload", "optimize gpt.yaml --budget 90MB --reserve 0 --offload --host-memory 20MB"},
 	{"optimize-allow", "optimize gpt.yaml --budget 60MB --reserve 0 --allow drop-logits,chunked-loss"},
@@ -111,6 +111,25 @@ func TestGolden(t *testing.T) {
 		fmt.Fprintf(&b, "$ ckptplan %s\nexit code %d\n%s%s\n", line, code, stdout, stderr)
 	}
 	golden(t, filepath.Join(dir, "errors.txt"), b.String())
+}
+
+// TestMovedSpellings: what optimize did before there were commands for it prints what they print, and says which.
+func TestMovedSpellings(t *testing.T) {
+	t.Chdir(filepath.Join("testdata", "golden", "input"))
+	for _, c := range []struct{ was, is string }{
+		{"optimize gpt.yaml --frontier --class flat --budget 100MB --reserve 0", "frontier gpt.yaml --budget 100MB --reserve 0"},
+		{"optimize gpt.yaml --objective max_batch --class flat --budget 100MB --reserve 0", "largest --of batch gpt.yaml --class flat --budget 100MB --reserve 0"},
+		{"optimize t5.yaml --objective max-seq --budget 12MB --reserve 0", "largest --of seq t5.yaml --budget 12MB --reserve 0"},
+		{"optimize gpt.yaml --objective max-batch --budget 10MB", "largest --of batch gpt.yaml --budget 10MB"},
+	} {
+		code, stdout, stderr := ckptplan(strings.Fields(c.was)...)
+		want, now, errors := ckptplan(strings.Fields(c.is)...)
+		command, _, _ := strings.Cut(c.is, " gpt.yaml")
+		command, _, _ = strings.Cut(command, " t5.yaml")
+		if code != want || stdout != now || stderr != "ckptplan: note: this is now ckptplan "+command+"\n"+errors {
+			t.Errorf("%s: exit code %d, stderr %q\n%s", c.was, code, stderr, cmp.Diff(now, stdout))
+		}
+	}
 }
 
 func lineOf(name string) string {
