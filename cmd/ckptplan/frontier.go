@@ -11,7 +11,6 @@ import (
 
 	"ckptplan/internal/report"
 	"ckptplan/internal/strategy"
-	"ckptplan/internal/study"
 )
 
 type frontierOptions struct {
@@ -97,18 +96,4 @@ func (o *frontierOptions) run(cmd *cobra.Command, g *globals, args []string) err
 		return &doesNotFit{fmt.Sprintf("no flat plan fits %s", s.Budget.Both())}
 	}
 	return nil
-}
-
-// study starts a study of the model that the arguments name.
-func (o *modelOptions) study(cmd *cobra.Command, args []string, req study.Request) (*study.Study, error) {
-	o.model = firstOf(args)
-	spec, err := o.load(cmd, nil)
-	if err != nil {
-		return nil, err
-	}
-	s, err := study.New(spec, req)
-	if err != nil {
-		return nil, &inputError{err}
-	}
-	return s, nil
 }

@@ -37,6 +37,7 @@ var goldens = []struct{ name, line string }{
 	{"frontier-budget", "frontier gpt.yaml --budget 100MB --reserve 0 --allow drop-logits"},
 	{"optimize-target", "optimize gpt.yaml --budget 90MB --reserve 0 --target megatron"},
 	{"optimize-offload", "optimize gpt.yaml --budget 90MB --reserve 0 --offload --host-memory 20MB"},
+	{"optimize-nothing-recomputed", "optimize moe.yaml --budget 1GB --reserve 0 --class flat"},
 	{"optimize-allow", "optimize gpt.yaml --budget 60MB --reserve 0 --allow drop-logits,chunked-loss"},
 	{"optimize-t5", "optimize t5.yaml --budget 12MB --reserve 0"},
 	{"optimize-tight", "optimize gpt.yaml --budget 700MB --batch 4"},

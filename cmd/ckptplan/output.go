@@ -144,7 +144,7 @@ func beside(file string) (*os.File, error) {
 	}
 }
 
-// cause is an error without the name of the file, which may be one that nobody gave.
+// cause is an error without the name of the file, which may be a temporary one.
 func cause(err error) error {
 	var place *fs.PathError
 	var move *os.LinkError

@@ -13,7 +13,6 @@ import (
 
 	"ckptplan/internal/exec"
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/memory"
 	"ckptplan/internal/study"
 	"ckptplan/internal/unit"
 )
@@ -63,7 +62,7 @@ func (o *engineOptions) ready(cmd *cobra.Command) error {
 	if _, cuda := ordinal(o.device); cuda {
 		steps, warmup = 10, 3
 	} else if o.device == "host" {
-		return usagef("--device host is no device: the host engine is --device cpu --engine host")
+		return usagef("--device host is not a device: the host engine is --device cpu --engine host")
 	} else if o.device != "cpu" && o.device != "meta" {
 		return usagef("--device %q is not the number of a CUDA device, cpu or meta", o.device)
 	}
@@ -228,15 +227,10 @@ func (o *engineOptions) host(notes []string) *engine {
 	}
 	e.offered = capacity
 	e.run = func(ctx context.Context, _ *study.Study, p *study.Simulation, at func(string)) (*exec.Measurement, error) {
-		g := p.Timeline.Graph()
-		size := unit.Bytes(p.Timeline.Peak.Bytes)
-		if g.Spec.Precision.Weights().Size() < 4 {
-			size *= 2
-		}
-		if err := o.fitsMachine(size); err != nil {
+		if err := o.fitsMachine(p.HostBytes()); err != nil {
 			return nil, err
 		}
-		s, err := memory.Lower(memory.Compile(g), p.Plan)
+		s, err := p.Schedule()
 		if err != nil {
 			return nil, err
 		}
