@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 )
 
 // goldens are command lines whose whole output is in testdata/golden: NAME.txt holds exit code, stdout and stderr, NAME.json
@@ -130,6 +131,23 @@ func TestMovedSpellings(t *testing.T) {
 		if code != want || stdout != now || stderr != "ckptplan: note: this is now ckptplan "+command+"\n"+errors {
 			t.Errorf("%s: exit code %d, stderr %q\n%s", c.was, code, stderr, cmp.Diff(now, stdout))
 		}
+	}
+}
+
+// TestHelpHasSections: every flag of every command is in its help once, hidden ones are not.
+func TestHelpHasSections(t *testing.T) {
+	root := newRootCommand(&globals{})
+	for _, c := range root.Commands() {
+		text := c.UsageString()
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			want := 1
+			if f.Hidden {
+				want = 0
+			}
+			if got := len(regexp.MustCompile(`(?m)^ +(-\w, )?--`+f.Name+` `).FindAllString(text, -1)); got != want {
+				t.Errorf("%s --%s stands %d times in its help", c.Name(), f.Name, got)
+			}
+		})
 	}
 }
 

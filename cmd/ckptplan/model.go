@@ -51,6 +51,7 @@ func (o *modelOptions) addFlags(cmd *cobra.Command) {
 	complete(cmd, "norm", "layernorm", "rmsnorm", "rmsnorm-fused")
 	complete(cmd, "optimizer", "adamw", "adamw-loop", "adamw-fused", "sgd", "none")
 	cmd.ValidArgsFunction = completeModel
+	section(cmd, modelSection)
 }
 
 // completeModel offers presets, and files by the shell.

@@ -25,6 +25,7 @@ func (o *outputOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.format, "format", "table", "format: table, markdown, csv or json")
 	cmd.Flags().StringVar(&o.file, "output", "", "write the result to this `file` instead of stdout; the whole of it or nothing")
 	complete(cmd, "format", "table", "markdown", "csv", "json")
+	section(cmd, outputSection)
 }
 
 // check refuses values before any work is done.

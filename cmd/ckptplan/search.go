@@ -22,6 +22,7 @@ type headOptions struct {
 func (o *headOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "`changes` of head and loss that the search may make: "+strings.Join(study.HeadChoices, ", "))
 	complete(cmd, "allow", study.HeadChoices...)
+	section(cmd, searchSection)
 }
 
 // request adds the changes to what a step is studied for.
@@ -64,7 +65,9 @@ func (o *searchOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.offload, "offload", false, "let layers keep tensors in pinned host memory")
 	f.Var(&o.window, "offload-window", "`layers` that may run while a copy to or from the host is under way (default: the compute stream makes the copies)")
 	f.Var(&o.hostMemory, "host-memory", "most host memory that offloading may take (default: no cap)")
+	section(cmd, searchSection)
 	f.StringVarP(&o.plan, "plan", "o", "", "write the plan to this `file`")
+	section(cmd, outputSection)
 }
 
 // check refuses settings of the search that make no sense, before any work is done.

@@ -59,8 +59,8 @@ certificate is wrong (the result is still printed).`,
 			return checked.Err()
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, "verify the certificate without the solver")
 	o.addFlags(cmd)
+	cmd.Flags().BoolVar(&check, "check", false, "verify the certificate without the solver")
 	return cmd
 }
 

@@ -56,6 +56,7 @@ file or a plan for another model, 4 the device ran out of memory (the result is 
 	}
 	o.modelOptions.addFlags(cmd)
 	o.engineOptions.addFlags(cmd)
+	o.outputOptions.addFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.model, "model", "", "the `model` to run, where the argument is a plan")
 	f.StringVar(&o.strategy, "strategy", "", "strategy or plan `file` to run (default: the spec's checkpoint)")
@@ -64,7 +65,6 @@ file or a plan for another model, 4 the device ran out of memory (the result is 
 	f.BoolVar(&o.noBaseline, "no-baseline", false, "do not run the step without checkpointing: no gradients are compared, no extra time is known")
 	f.StringVar(&o.save, "save", "", "append the result to this `file`, one JSON document a line")
 	complete(cmd, "strategy", "none", "full", "sqrt", "every-2", "selective", "selective-attn", "selective-mlp", "offload", "offload-inputs")
-	o.outputOptions.addFlags(cmd)
 	return cmd
 }
 

@@ -46,6 +46,7 @@ func (o *engineOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.force, "force", false, "run although less memory is free than is predicted to be needed")
 	complete(cmd, "device", "0", "cpu", "meta")
 	complete(cmd, "engine", "auto", "host", "torch")
+	section(cmd, runSection)
 }
 
 // ready refuses values before any work is done, and fills in what depends on the device.
