@@ -25,13 +25,14 @@ func compileYAML(t testing.TB, doc string) *Program {
 }
 
 // judgeNamed simulates a named strategy.
+// judgeNamed simulates a named strategy on the graph that it runs on.
 func judgeNamed(t testing.TB, p *Program, strategy string) *Timeline {
 	t.Helper()
 	pl, err := plan.Named(strategy, p.Graph.Layers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tl, err := Judge(p, pl, nil)
+	tl, err := p.Kin().Judge(pl, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

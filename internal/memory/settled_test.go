@@ -3,7 +3,6 @@ package memory
 import (
 	"testing"
 
-	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 )
 
@@ -14,15 +13,15 @@ func TestSecondStep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := model.Build(s, model.Options{})
+		pl, err := plan.Named(c.Strategy, plan.LayersOf(s))
 		if err != nil {
 			t.Fatal(err)
 		}
-		pl, err := plan.Named(c.Strategy, g.Layers)
+		p, err := NewPrograms(s, false).Kind(pl.Kind())
 		if err != nil {
 			t.Fatal(err)
 		}
-		sch, err := Lower(Compile(g), pl)
+		sch, err := Lower(p, pl)
 		if err != nil {
 			t.Fatal(err)
 		}
