@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X main.release=$(VERSION)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race fuzz lint fmt golden accuracy bench docs hooks
+.PHONY: help build test thorough race fuzz lint fmt golden accuracy mutants bench docs hooks
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,10 +15,13 @@ help: ## list the targets
 build: ## build bin/ckptplan, without cgo
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ckptplan ./cmd/ckptplan
 
-test: ## run the tests
+test: ## run the quick tests
 	$(GO) test ./...
 
-race: ## run the tests with the race detector (needs gcc), in random order
+thorough: ## run all tests, the long ones too
+	$(GO) test -tags thorough -timeout 40m ./...
+
+race: ## run the quick tests with the race detector (needs gcc), in random order
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 40m ./...
 
 fuzz: ## fuzz everything that reads bytes from outside, FUZZTIME (30s) each
@@ -40,8 +43,11 @@ fmt: ## format the code with gofumpt
 golden: ## rewrite the expected outputs under testdata; read the difference before committing it
 	@for pkg in $$(grep -rlE --include='*_test.go' 'flag\.Bool\("update"' . | xargs -n1 dirname | sort -u); do $(GO) test $$pkg -update || exit 1; done
 
-accuracy: ## list the worst ten of all measured training steps
+accuracy: ## compare all measured training steps: every number exact to the byte
 	$(GO) test ./internal/memory -run '^TestAccuracy$$' -count=1 -v
+
+mutants: ## delete each part of each row of the op table in turn: some measured step must no longer be exact
+	$(GO) test ./internal/memory -run '^TestMutants$$' -count=1 -v
 
 bench: ## time simulator and solvers, ten runs each, summed up by benchstat
 	$(GO) test ./internal/memory ./internal/strategy -run '^$$' -bench . -benchtime 0.5s -count 10 | $(TOOL) benchstat -

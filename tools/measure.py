@@ -79,6 +79,7 @@ class Tracker(TorchDispatchMode):
         self.dump_at = None      # (phase, bytes): list what is alive when this is reached
         self.dump = None
         self.trace = None        # a list: one line an op is appended
+        self.backward = []       # live bytes after each op of the second step's backward that allocates
     def key(self, t):
         return t.untyped_storage()._cdata
     def add(self, t, tag):
@@ -118,9 +119,11 @@ class Tracker(TorchDispatchMode):
             r[0] = 0
             weakref.finalize(so, self.drop, so._cdata)
             self.fanin += 1
+        known = len(self.rec)
         for o in outs:
             self.add(o, name)
         self.mark(name)
+        if self.phase == "2.backward" and len(self.rec) > known and r is None: self.backward.append(self.cur)
         if self.trace is not None:
             self.trace[-1] += (" ".join(f"{tuple(o.shape)}{'' if o.is_contiguous() else o.stride()}:{str(o.dtype).replace('torch.', '')}" for o in outs) + (" inplace" if r is not None else ""),)
         return out
@@ -402,6 +405,27 @@ def build(case):
     m.train()
     return m, cfg
 
+class FusedRMSNorm(torch.autograd.Function):
+    """aten::_fused_rms_norm, which meta tensors do not have: x, weight and 1/rms are kept."""
+    @staticmethod
+    def forward(ctx, x, weight, eps):
+        with torch._C._AutoDispatchBelowAutograd(): out, rstd = aten._fused_rms_norm.default(x, weight.shape, weight, eps)
+        ctx.save_for_backward(x, weight, rstd)
+        return out
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight, rstd = ctx.saved_tensors
+        with torch._C._AutoDispatchBelowAutograd(): return *aten._fused_rms_norm_backward.default(grad, x, weight.shape, rstd, weight, [True, True]), None
+
+KERNELS[aten._fused_rms_norm.default] = lambda x, *_: (torch.empty_like(x), torch.empty(*x.shape[:-1], 1, dtype=torch.float32, device=x.device))
+KERNELS[aten._fused_rms_norm_backward.default] = lambda grad, x, shape, rstd, weight, mask: (torch.empty_like(x), torch.empty_like(weight))
+
+def fuse_norms(m):
+    """F.rms_norm in place of every RMSNorm that the class composes of small ops: one kernel on CUDA, where dtypes are equal."""
+    for mod in m.modules():
+        if type(mod).__name__.endswith("RMSNorm"):
+            mod.forward = lambda x, n=mod: FusedRMSNorm.apply(x, n.weight, n.variance_epsilon)
+
 def layers_of(m):
     from transformers.modeling_layers import GradientCheckpointingLayer
     return [x for x in m.modules() if isinstance(x, (GradientCheckpointingLayer, nn.TransformerEncoderLayer, MHABlock, OpsBlock))]
@@ -529,7 +553,8 @@ def apply_strategy(m, case):
         from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
         import sys
         impl = m.config._attn_implementation
-        inner = ALL_ATTENTION_FUNCTIONS.get_interface(impl, sys.modules[type(m).__module__].__dict__.get("eager_attention_forward")) if hasattr(ALL_ATTENTION_FUNCTIONS, "get_interface") else ALL_ATTENTION_FUNCTIONS[impl]
+        inner = ALL_ATTENTION_FUNCTIONS.get_interface(impl, sys.modules[type(m).__module__].__dict__.get("eager_attention_forward")) \
+            if hasattr(ALL_ATTENTION_FUNCTIONS, "get_interface") else ALL_ATTENTION_FUNCTIONS[impl]
         def core(module, q, k, v, mask, **kw): return ckpt(lambda q, k, v: inner(module, q, k, v, mask, **kw), q, k, v)
         mod = sys.modules[type(m).__module__]
         if impl == "eager":
@@ -650,11 +675,14 @@ def run(case, dump_at=None, trace=None):
     if case.get("lora"):
         inject_lora(m, case["lora"])
         if case.get("strategy", "none") != "none": m.enable_input_require_grads()
+    if case.get("norm") == "rmsnorm-fused": fuse_norms(m)
     nck = apply_strategy(m, case)
     if case.get("loss_chunks", 1) > 1: chunk_loss(m, case["loss_chunks"])
     allP = [p for p in m.parameters()]
     P = [p for p in allP if p.requires_grad]
-    res = dict(trainable_parameters=sum(p.numel() for p in P), trainable_bytes=storage_bytes(P), all_parameters=sum(p.numel() for p in allP), all_parameter_bytes=storage_bytes(allP), parameters=sum(p.numel() for p in P), parameter_bytes=storage_bytes(P), buffer_bytes=storage_bytes(list(m.buffers())) if list(m.buffers()) else 0,
+    res = dict(trainable_parameters=sum(p.numel() for p in P), trainable_bytes=storage_bytes(P),
+               all_parameters=sum(p.numel() for p in allP), all_parameter_bytes=storage_bytes(allP),
+               parameters=sum(p.numel() for p in P), parameter_bytes=storage_bytes(P), buffer_bytes=storage_bytes(m.buffers()),
                checkpointed_layers=nck, layers=len(layers_of(m)))
     optname = case.get("optimizer", "adamw")
     if optname == "none": opt = None
@@ -696,6 +724,7 @@ def run(case, dump_at=None, trace=None):
                 for p in P: p.grad = None
     res["peaks"] = {k: dict(bytes=v[0], op=v[1]) for k, v in tr.peaks.items()}
     if Host.peak: res["host_bytes"] = Host.peak
+    if case.get("trace"): res["backward_2"] = " ".join(map(str, tr.backward))
     if dump_at: res["alive"] = tr.dump
     return res
 

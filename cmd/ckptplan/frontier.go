@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckptplan/internal/report"
-	"ckptplan/internal/strategy"
+	"ckptplan/internal/strategy/solve"
 )
 
 type frontierOptions struct {
@@ -75,7 +75,7 @@ func (o *frontierOptions) run(cmd *cobra.Command, g *globals, args []string) err
 	f, err := s.Frontier(cmd.Context(), o.quantum.bytes)
 	watch.stop()
 	switch {
-	case errors.Is(err, strategy.ErrEffort):
+	case errors.Is(err, solve.ErrEffort):
 		return usagef("--quantum %s: %w: give a larger one", o.quantum.bytes, err)
 	case err != nil:
 		return err

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckptplan/internal/gpu"
+	"ckptplan/internal/gpu/cuda"
 	"ckptplan/internal/report"
 )
 
@@ -18,7 +19,7 @@ func newGPUsCommand(g *globals) *cobra.Command {
 			if err := o.check(g); err != nil {
 				return err
 			}
-			devices, err := gpu.Discover()
+			devices, err := cuda.Discover()
 			d := report.GPUs(gpu.Sheets(), devices, err)
 			for _, dev := range devices {
 				_ = dev.Close() // nothing was allocated on it

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"ckptplan/internal/gpu"
+	"ckptplan/internal/gpu/cuda"
 )
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func condition(name string) (bool, error) {
 	case "torch":
 		return os.Getenv("TORCH_PYTHON") != "", nil
 	case "cuda":
-		devices, err := gpu.Discover()
+		devices, err := cuda.Discover()
 		for _, d := range devices {
 			_ = d.Close()
 		}

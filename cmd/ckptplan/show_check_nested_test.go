@@ -15,6 +15,7 @@ import (
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy"
+	"ckptplan/internal/thorough"
 	"ckptplan/internal/unit"
 )
 
@@ -87,7 +88,7 @@ func TestNestedCertificatesHold(t *testing.T) {
 		{"falcon eager", "falcon-7b", func(s *model.Spec) { s.Attention, s.B, s.Vocab, s.Train.Optimizer = "eager", 4, 1000, "sgd" }, 0},
 	} {
 		shares := []float64{0, 0.1, 0.5, 1.2}
-		if testing.Short() {
+		if !thorough.On {
 			shares = shares[1:2]
 		}
 		for _, share := range shares {
@@ -246,9 +247,7 @@ func TestNestedCheckWithoutCard(t *testing.T) {
 
 // 126 equal layers take few lines, and seconds to check.
 func TestNestedCertificateOfManyLayers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	thorough.Skip(t)
 	s, f, sheet := certifiedNested(t, "llama-3.2-1b", func(s *model.Spec) { deep(s); s.L = 126 }, 0.3, 0)
 	begin := time.Now()
 	r, err := certificate.Check(context.Background(), s, f, sheet)

@@ -12,7 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckptplan/internal/exec"
-	"ckptplan/internal/gpu"
+	"ckptplan/internal/exec/host"
+	"ckptplan/internal/exec/interpreter"
+	"ckptplan/internal/exec/torch"
+	"ckptplan/internal/gpu/cuda"
 	"ckptplan/internal/study"
 	"ckptplan/internal/unit"
 )
@@ -116,12 +119,12 @@ func (o *engineOptions) find() (*device, error) {
 	if o.engine == "cuda" {
 		return nil, &exec.EngineError{Engine: "cuda", Text: "it is not part of this version; --engine torch runs on CUDA devices"}
 	}
-	n, cuda := ordinal(o.device)
-	if !cuda {
+	n, numbered := ordinal(o.device)
+	if !numbered {
 		return &device{name: o.device}, nil
 	}
 	d := &device{name: fmt.Sprintf("cuda:%d", n)}
-	devices, err := gpu.Discover()
+	devices, err := cuda.Discover()
 	for _, dev := range devices {
 		defer func() { _ = dev.Close() }() // nothing was allocated on it
 	}
@@ -176,11 +179,11 @@ func (o *engineOptions) cpuEngine(ctx context.Context) (name string, notes []str
 	if o.limit != (limitFlag{}) {
 		return "host", []string{"the host engine was taken: PyTorch cannot be limited on the CPU"}, nil
 	}
-	torch, err := exec.HasTorch(ctx, o.python)
+	found, err := torch.Installed(ctx, o.python)
 	switch {
 	case ctx.Err() != nil, err != nil && o.pythonNamed:
 		return "", nil, err
-	case !torch:
+	case !found:
 		return "host", []string{fmt.Sprintf("the host engine was taken: %s has no PyTorch (--python names another)", o.python)}, nil
 	}
 	return "torch", nil, nil
@@ -201,7 +204,7 @@ func (o *engineOptions) torch(d *device, config []byte) (*engine, error) {
 		}
 	}
 	e.run = func(ctx context.Context, s *study.Study, p *study.Simulation, at func(string)) (*exec.Measurement, error) {
-		t := exec.TorchOptions{
+		t := torch.Options{
 			Python: o.python, Device: d.name, Graph: p.Timeline.Graph(), Config: config, Plan: p.Plan, Warmup: int(o.warmup), Steps: int(o.steps),
 			Seed: o.seed, Values: e.values, Timeout: o.timeout, Enough: o.enough, Force: o.force, Limit: share, Progress: at,
 		}
@@ -214,12 +217,12 @@ func (o *engineOptions) torch(d *device, config []byte) (*engine, error) {
 		default:
 			t.Need = s.NeedOf(p)
 		}
-		return exec.RunTorch(ctx, t)
+		return torch.Run(ctx, t)
 	}
 	return e, nil
 }
 
-// host runs the reference device, which keeps every number in 4 bytes.
+// host runs the reference device, whose kernels compute with copies of 4 bytes a number.
 func (o *engineOptions) host(notes []string) *engine {
 	e := &engine{name: "host", device: "cpu", values: true, notes: notes}
 	capacity := o.limit.bytes
@@ -238,8 +241,10 @@ func (o *engineOptions) host(notes []string) *engine {
 		timed, cancel := context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 		var stage string
-		m, err := exec.RunHost(timed, exec.HostOptions{
-			Schedule: s, Capacity: capacity, Seed: o.seed, Steps: int(o.steps), Enough: o.enough,
+		reference := host.NewDevice(capacity)
+		defer func() { _ = reference.Close() }() // its memory is this process's
+		m, err := interpreter.Run(timed, interpreter.Options{
+			Device: reference, Engine: "host", Schedule: s, Seed: o.seed, Steps: int(o.steps), Enough: o.enough,
 			Progress: func(now string) { stage = now; at(now) },
 		})
 		if errors.Is(err, context.DeadlineExceeded) {

@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ckptplan/internal/groundtruth"
+	"ckptplan/internal/thorough"
 )
 
 // verified is the JSON of verify that programs rely on. Pointers tell an absent key from a zero.
@@ -83,76 +86,27 @@ func TestVerifyContract(t *testing.T) {
 	}
 }
 
-// measuredCase is a step that tools/measure.py measured: see testdata/ground-truth.
-type measuredCase struct {
-	ID         string         `json:"id"`
-	ModelType  string         `json:"model_type"`
-	Config     map[string]any `json:"config"`
-	Batch      int            `json:"batch"`
-	Seq        int            `json:"seq"`
-	Precision  string         `json:"precision"`
-	Attention  string         `json:"attention"`
-	Strategy   string         `json:"strategy"`
-	Optimizer  string         `json:"optimizer"`
-	KeepLogits *bool          `json:"keep_logits"`
-	GradAccum  int            `json:"grad_accum"`
-	LoRA       *struct {
-		R       int      `json:"r"`
-		Alpha   float64  `json:"alpha"`
-		Dropout float64  `json:"dropout"`
-		DType   string   `json:"dtype"`
-		Targets []string `json:"targets"`
-	} `json:"lora"`
-	Result struct {
-		BeforeBackward int64 `json:"before_backward_2"`
-		Peaks          map[string]struct {
-			Bytes int64 `json:"bytes"`
-		} `json:"peaks"`
-	} `json:"result"`
-}
-
-// groundTruth reads both files, by id.
-func groundTruth(t *testing.T) map[string]*measuredCase {
+// commandLine is a measured case as arguments. Its config.json is written to a temporary folder.
+func commandLine(t *testing.T, c *groundtruth.Case) []string {
 	t.Helper()
-	out := map[string]*measuredCase{}
-	for _, name := range []string{"cases.json", "extra-cases.json"} {
-		src, err := os.ReadFile(filepath.Join("..", "..", "testdata", "ground-truth", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var cs []*measuredCase
-		if err := json.Unmarshal(src, &cs); err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range cs {
-			out[c.ID] = c
-		}
-	}
-	return out
-}
-
-// args is the case as a command line. Its config.json is written to dir.
-func (c *measuredCase) args(t *testing.T, dir string) []string {
-	t.Helper()
-	c.Config["model_type"] = c.ModelType
-	config, err := json.Marshal(c.Config)
+	config, err := c.ConfigJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, "config.json")
+	file := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(file, config, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	out := []string{
 		file, "--batch", strconv.Itoa(c.Batch), "--precision", c.Precision, "--attention", c.Attention,
-		"--strategy", c.Strategy, "--optimizer", c.Optimizer, "--keep-logits=" + strconv.FormatBool(c.KeepLogits == nil || *c.KeepLogits),
+		"--strategy", c.Strategy, "--optimizer", c.Optimizer, "--keep-logits=" + strconv.FormatBool(c.KeepsLogits()),
 		"--grad-accum", strconv.Itoa(max(1, c.GradAccum)),
 	}
 	if c.ModelType != "vit" { // its length is the image's
 		out = append(out, "--seq", strconv.Itoa(c.Seq))
 	}
 	if l := c.LoRA; l != nil {
-		parts := []string{"r=" + strconv.Itoa(l.R), "targets=" + strings.Join(l.Targets, "+"), "dropout=" + strconv.FormatFloat(l.Dropout, 'f', -1, 64)}
+		parts := []string{"r=" + strconv.Itoa(l.Rank), "targets=" + strings.Join(l.Targets, "+"), "dropout=" + strconv.FormatFloat(l.Dropout, 'f', -1, 64)}
 		if l.Alpha > 0 {
 			parts = append(parts, "alpha="+strconv.FormatFloat(l.Alpha, 'f', -1, 64))
 		}
@@ -199,10 +153,8 @@ func TestVerifyGroundTruth(t *testing.T) {
 	if python == "" {
 		t.Skip("TORCH_PYTHON names no Python with PyTorch (tools/torch-env prints one)")
 	}
-	if testing.Short() {
-		t.Skip("takes minutes")
-	}
-	cases := groundTruth(t)
+	thorough.Skip(t)
+	cases := groundtruth.ByID(t)
 	turns := make(chan struct{}, 2)
 	for _, id := range verifiedOnMeta {
 		t.Run(id, func(t *testing.T) {
@@ -213,7 +165,7 @@ func TestVerifyGroundTruth(t *testing.T) {
 			t.Parallel()
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			v, _ := verifyJSON(t, append(c.args(t, t.TempDir()), "--device", "meta", "--python", python, "--tolerance", "0.5%")...)
+			v, _ := verifyJSON(t, append(commandLine(t, c), "--device", "meta", "--python", python, "--tolerance", "0.5%")...)
 			check := func(what string, got *int64, want int64) {
 				t.Helper()
 				if got == nil || math.Abs(float64(*got-want)) > 0.0001*float64(want) {
@@ -225,7 +177,7 @@ func TestVerifyGroundTruth(t *testing.T) {
 					check(phase, v.Measured.Phases[phase].TensorBytes, want)
 				}
 			}
-			check("before backward", v.Measured.BeforeBackward.TensorBytes, c.Result.BeforeBackward)
+			check("before backward", v.Measured.BeforeBackward.TensorBytes, c.Result.BeforeBackward2)
 			if *v.Verdict != "agrees" {
 				t.Errorf("the verdict is %s", *v.Verdict)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/plan"
+	"ckptplan/internal/thorough"
 
 	"pgregory.net/rapid"
 )
@@ -278,7 +279,7 @@ func TestLeastTimeOfRevolve(t *testing.T) {
 		} `json:"expected"`
 	}
 	solved(t, "revolve", func(t *testing.T, c revolveCase) {
-		if c.Inputs.Steps > 100 && testing.Short() {
+		if c.Inputs.Steps > 100 && !thorough.On {
 			t.Skip("long")
 		}
 		const big = 1 << 20 // one saved set, and no second, is alive at a time

@@ -107,15 +107,15 @@ func CompareValues(baseline, m *Measurement, bits int) *Values {
 		look("loss", math.Abs(m.Loss-baseline.Loss)/math.Abs(baseline.Loss))
 	}
 	v.Close = v.Equal || v.Off <= v.Tolerance
-	v.Causes = causes(m.Observations)
+	v.Causes = Causes(m.Observations)
 	if !v.Close && len(v.Causes) == 0 {
 		v.Causes = []string{"no region started its recompute from another input, random state or precision: look for state that the forward pass changes, such as running statistics or a step counter"}
 	}
 	return v
 }
 
-// causes are the classic mistakes that observations stand for, each with the regions where it was seen.
-func causes(seen []Observation) []string {
+// Causes are the classic mistakes that observations stand for, each with the regions where it was seen.
+func Causes(seen []Observation) []string {
 	text := map[string]string{
 		"random state": "the random state is not restored for the recompute, so that dropout draws another mask: preserve_rng_state must stay true",
 		"input":        "an op inside the region, or after it, changes the region's input in place, so that the recompute starts from other values: use the out-of-place form",
@@ -129,13 +129,14 @@ func causes(seen []Observation) []string {
 	for _, what := range []string{"precision", "input", "random state"} {
 		if rs := regions[what]; len(rs) > 0 {
 			slices.Sort(rs)
-			out = append(out, fmt.Sprintf("%s (%s)", text[what], some(rs)))
+			out = append(out, fmt.Sprintf("%s (%s)", text[what], Some(rs)))
 		}
 	}
 	return out
 }
 
-func some(names []string) string {
+// Some joins names, or the first three of them and the number of the others.
+func Some(names []string) string {
 	const shown = 3
 	if len(names) <= shown {
 		return strings.Join(names, "; ")

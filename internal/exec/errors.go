@@ -60,7 +60,7 @@ type RunnerError struct {
 // Error is one sentence, with the last line of the output.
 func (e *RunnerError) Error() string {
 	text := "the runner " + e.Text
-	if last := lastLine(e.Output); last != "" {
+	if last := LastLine(e.Output); last != "" {
 		text += fmt.Sprintf("; it wrote last: %s", last)
 	}
 	if e.Log != "" {
@@ -69,13 +69,14 @@ func (e *RunnerError) Error() string {
 	return text
 }
 
-func firstLine(text string) string {
+// FirstLine is the first line of a text.
+func FirstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	return line
 }
 
-// lastLine is the last line of a text, cut if it is long.
-func lastLine(text string) string {
+// LastLine is the last line of a text, cut if it is long.
+func LastLine(text string) string {
 	const longest = 200
 	text = strings.TrimSpace(text)
 	line := []rune(strings.TrimSpace(text[strings.LastIndexAny(text, "\r\n")+1:]))

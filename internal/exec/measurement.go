@@ -1,6 +1,5 @@
 // Package exec runs a training step under a plan and measures it: Measurement is what an engine saw, Comparison sets
-// it beside what memory.Simulate predicted. An engine knows regions, not strategies. The torch engine runs PyTorch in a
-// process of its own, on tensors without storage (meta), on the CPU or on a CUDA device.
+// it beside what memory.Simulate predicted. An engine knows regions, not strategies.
 package exec
 
 import (

@@ -7,12 +7,23 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// Device is a memory that a plan can run on: a CUDA device, or one like it.
+// Device is a memory that a plan can run on, and the kernels that compute there: a CUDA device, or one like it. Whoever
+// runs a graph reaches its memory by copies and launches only.
 type Device interface {
 	// Name is the device's name, as its driver tells it.
 	Name() string
 	// Memory is what is free now and what there is. Free counts all processes.
 	Memory() (free, total unit.Bytes, err error)
+	// Alloc takes memory, whose content is undefined. Where it does not fit the error is an *OutOfMemoryError.
+	Alloc(size unit.Bytes) (DevicePtr, error)
+	// Free gives memory of Alloc back.
+	Free(ptr DevicePtr) error
+	// CopyIn and CopyOut move bytes between this process and an allocation, from its byte offset on.
+	CopyIn(dst DevicePtr, offset unit.Bytes, src []byte) error
+	CopyOut(dst []byte, src DevicePtr, offset unit.Bytes) error
+	// Has reports whether the device has a kernel, and Launch runs it.
+	Has(k Kernel) bool
+	Launch(k Kernel, a *Args) error
 	// Close gives back what the device holds. It must not be used afterwards.
 	Close() error
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/gpu"
+	"ckptplan/internal/groundtruth"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 )
@@ -67,13 +68,10 @@ func BenchmarkSimulate405B(b *testing.B) {
 
 // BenchmarkGroundTruth simulates the 190 measured training steps from their configs.
 func BenchmarkGroundTruth(b *testing.B) {
-	cases := loadCases(b, "../../testdata/ground-truth/cases.json")
+	cases := groundtruth.Load(b, groundtruth.Given)
 	for b.Loop() {
 		for i := range cases {
-			if cases[i].Error != "" {
-				continue
-			}
-			if _, err := simulate(&cases[i]); err != nil {
+			if _, err := simulate(cases[i]); err != nil {
 				b.Fatal(err)
 			}
 		}

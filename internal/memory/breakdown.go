@@ -59,32 +59,61 @@ func (b *Breakdown) By(c Category) unit.Bytes {
 	return n
 }
 
-// Explain lists what is alive at the second step's peak: the step is walked again up to there.
-func (t *Timeline) Explain() (b *Breakdown) {
-	m := newMachine(t.schedule)
-	b = &Breakdown{Instant: t.Peak}
-	m.settle()
-	m.res = &StepResult{}
-	m.trace = func(string) {
-		if m.phase == t.Peak.Phase && m.live == t.Peak.Bytes {
-			b.Owners = m.owners(t.Parameters, t.Inputs)
-			panic(seen{})
+// Explain lists what is alive at the second step's peak: the step is walked again.
+func (t *Timeline) Explain() *Breakdown {
+	h := &holders{peak: t.Peak, alive: make([]bool, t.schedule.Buffers().Len())}
+	_, _ = walked(t.schedule, nil, func(m *machine) Observer { // it was walked before
+		h.m = m
+		for _, st := range m.p.static {
+			h.alive[m.ids.storage(0, st, 0)] = true
 		}
-	}
-	defer func() {
-		if r := recover(); r != nil && r != (seen{}) {
-			panic(r)
+		if m.settled {
+			h.state = int64(t.Optimizer)
 		}
-	}()
-	m.step()
-	return b
+		return h
+	})
+	return &Breakdown{Instant: t.Peak, Owners: h.owners}
 }
 
-// seen is the panic that ends a walk at the instant it was for.
-type seen struct{}
+// holders observes a walk up to its peak.
+type holders struct {
+	m      *machine
+	peak   Instant
+	alive  []bool // by ID
+	state  int64  // the optimizer's
+	owners []Owner
+}
 
-// owners groups what is alive now.
-func (m *machine) owners(weights, inputs unit.Bytes) []Owner {
+func (h *holders) Pass(_ Pass, at *Instant)        { h.see(at) }
+func (h *holders) Block(int32, *Instant)           {}
+func (h *holders) Free(id ID, _ int64, _ *Instant) { h.alive[id] = false }
+
+func (h *holders) Alloc(id ID, _ int64, at *Instant) {
+	h.alive[id] = true
+	h.see(at)
+}
+
+func (h *holders) see(at *Instant) {
+	if at.Phase == h.peak.Phase && at.Bytes == h.peak.Bytes {
+		h.owners = h.grouped()
+		h.m.observer = nil
+	}
+}
+
+// each gives all live buffers of a kind.
+func (h *holders) each(kind Kind, do func(Buffer)) {
+	for id, alive := range h.alive {
+		if alive {
+			if b := h.m.ids.Of(ID(id)); b.Kind == kind {
+				do(b)
+			}
+		}
+	}
+}
+
+// grouped sums equal buffers that are alive now.
+func (h *holders) grouped() []Owner {
+	m, rest := h.m, h.m.at.Bytes
 	type key struct {
 		c    Category
 		what string
@@ -95,6 +124,7 @@ func (m *machine) owners(weights, inputs unit.Bytes) []Owner {
 		if n == 0 {
 			return
 		}
+		rest -= n
 		k := key{c, what, n}
 		if o := groups[k]; o != nil {
 			o.Count++
@@ -102,44 +132,27 @@ func (m *machine) owners(weights, inputs unit.Bytes) []Owner {
 		}
 		groups[k] = &Owner{Category: c, What: what, Block: block, Each: unit.Bytes(n), Count: 1}
 	}
-	add(Weights, "parameters", "", int64(weights))
-	add(Inputs, "token ids, labels, buffers", "", int64(inputs))
-	rest := m.live - int64(weights+inputs)
-	if m.state != nil {
-		add(OptimizerState, "optimizer state", "", m.state.bytes)
-		rest -= m.state.bytes
-	}
-	var grads int64
-	isParam := map[int32]bool{}
-	for _, x := range m.grad {
-		if x > 0 {
-			grads += m.p.tape.grads[x-1].bytes
-			isParam[x-1] = true
-		}
-	}
-	add(Gradients, "parameter gradients", "", grads)
-	rest -= grads
 	label := func(op model.OpID) string {
 		if op < 0 {
 			return "" // the model's own input, back from the host
 		}
 		return m.g.Blocks[m.g.Ops[op].Block].Label
 	}
-	for x := range m.p.tape.grads {
-		if m.gradLive[x] && !isParam[int32(x)] {
-			gr := &m.p.tape.grads[x]
-			c := ActGradients
-			if m.readsLogits(gr.op) {
-				c = LogitsLoss
-			}
-			add(c, gr.aten, label(gr.op), gr.bytes)
-			rest -= gr.bytes
+	add(OptimizerState, "optimizer state", "", h.state)
+	add(Gradients, "parameter gradients", "", m.paramGrads)
+	for _, id := range m.grad {
+		if id != 0 {
+			h.alive[id-1] = false // counted
 		}
 	}
-	for range m.keptStates() {
-		add(RegionInputs, "random state", "", m.g.RandomState)
-		rest -= m.g.RandomState
-	}
+	h.each(OfGradient, func(b Buffer) {
+		gr, c := &m.p.tape.grads[b.Index], ActGradients
+		if m.readsLogits(gr.op) {
+			c = LogitsLoss
+		}
+		add(c, gr.aten, label(gr.op), gr.bytes)
+	})
+	h.each(OfRandomState, func(Buffer) { add(RegionInputs, "random state", "", m.g.RandomState) })
 	inputOf := map[model.StorageID]bool{}
 	for i := range m.s.Regions {
 		for _, st := range m.s.Regions[i].Inputs {
@@ -147,29 +160,33 @@ func (m *machine) owners(weights, inputs unit.Bytes) []Owner {
 		}
 	}
 	saved := m.savedNow()
-	for lv := range m.refs {
-		for i, r := range m.refs[lv] {
-			if r <= 0 || lv > 0 && m.cache[lv] != nil && m.cache[lv][i] {
-				continue
+	var weights, inputs int64
+	h.each(OfStorage, func(b Buffer) {
+		st := &m.g.Storages[b.Index]
+		c := Temporaries
+		switch {
+		case st.Born == model.None && b.Level == 0:
+			if st.Role == model.Parameter {
+				weights += st.Bytes
+			} else {
+				inputs += st.Bytes
 			}
-			st := &m.g.Storages[i]
-			c := Temporaries
-			switch {
-			case st.Role == model.Logits:
-				c = LogitsLoss
-			case st.Role == model.WeightCast:
-				c = WeightCasts
-			case lv > 0:
-				c = Recomputed
-			case inputOf[model.StorageID(i)]:
-				c = RegionInputs
-			case saved[i]:
-				c = Saved
-			}
-			add(c, st.Name, label(st.Born), st.Bytes)
-			rest -= st.Bytes
+			return
+		case st.Role == model.Logits:
+			c = LogitsLoss
+		case st.Role == model.WeightCast:
+			c = WeightCasts
+		case b.Level > 0:
+			c = Recomputed
+		case inputOf[model.StorageID(b.Index)]:
+			c = RegionInputs
+		case saved[b.Index]:
+			c = Saved
 		}
-	}
+		add(c, st.Name, label(st.Born), st.Bytes)
+	})
+	add(Weights, "parameters", "", weights)
+	add(Inputs, "token ids, labels, buffers", "", inputs)
 	add(Temporaries, "kernel and optimizer temporaries", "", rest)
 	out := make([]Owner, 0, len(groups))
 	for _, o := range groups {
@@ -179,14 +196,6 @@ func (m *machine) owners(weights, inputs unit.Bytes) []Owner {
 		return cmp.Or(-cmp.Compare(a.Bytes(), b.Bytes()), cmp.Compare(a.Category, b.Category), cmp.Compare(a.What, b.What), cmp.Compare(a.Each, b.Each))
 	})
 	return out
-}
-
-// keptStates is the number of random states that checkpoints hold now.
-func (m *machine) keptStates() int64 {
-	if m.g.RandomState == 0 {
-		return 0
-	}
-	return m.states / m.g.RandomState
 }
 
 // readsLogits is true for the gradients of ops that read logits: the loss and the casts before it.

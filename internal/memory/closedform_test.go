@@ -233,19 +233,28 @@ func beforeLoss(t *testing.T, p *Program, strategy string) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := newMachine(s)
-	m.res = &StepResult{}
-	var at int64
-	m.trace = func(string) {
-		if m.phase == Forward && at == 0 && m.op >= 0 && strings.HasPrefix(m.g.Blocks[m.g.Ops[m.op].Block].Label, "head") && m.g.Ops[m.op].Row().Aten == "aten._to_copy" {
-			e := m.p.ops[m.op]
-			if st := m.g.Storages[e.alloc]; st.Role == model.Logits {
-				at = m.live - st.Bytes
-			}
+	o := &logitsCast{p: p}
+	if err := Observe(s, 1, o); err != nil {
+		t.Fatal(err)
+	}
+	return o.before
+}
+
+// logitsCast notes what is alive before the head's first copy of the logits.
+type logitsCast struct {
+	p      *Program
+	before int64
+}
+
+func (*logitsCast) Pass(Pass, *Instant)      {}
+func (*logitsCast) Block(int32, *Instant)    {}
+func (*logitsCast) Free(ID, int64, *Instant) {}
+func (o *logitsCast) Alloc(_ ID, bytes int64, at *Instant) {
+	if g := o.p.Graph; at.Phase == Forward && o.before == 0 && at.Op >= 0 && strings.HasPrefix(g.Blocks[g.Ops[at.Op].Block].Label, "head") && g.Ops[at.Op].Row().Aten == "aten._to_copy" {
+		if g.Storages[o.p.ops[at.Op].alloc].Role == model.Logits {
+			o.before = at.Bytes - bytes
 		}
 	}
-	m.step()
-	return at
 }
 
 // inBlocks is a program whose storages are blocks of whole 512 bytes, as CUDA's caching allocator hands them out.

@@ -88,7 +88,7 @@ func (p *Program) costsOn(s *gpu.Sheet) *costs {
 // spend adds the time of a forward op: of the forward pass, or of a recompute.
 func (m *machine) spend(i model.OpID) {
 	t := m.cost.forward[m.p.ops[i].kernel]
-	if m.phase == Forward {
+	if m.at.Phase == Forward {
 		m.time.Forward += t
 		return
 	}

@@ -1,95 +1,94 @@
 package memory
 
-import (
-	"strings"
+import "ckptplan/internal/model"
 
-	"ckptplan/internal/model"
-)
-
-// optimizerState is what the optimizer keeps from its first step on.
-type optimizerState struct {
-	bytes int64
-}
-
-// AdamW keeps two tensors like each parameter, in the parameter's dtype, and a step count of 4 bytes a tensor.
-// Its foreach form (PyTorch's default) makes √exp_avg_sq of all parameters at once; the loop form makes a root and a
-// quotient of one parameter at a time while the last parameter's quotient is still a local; the fused kernel nothing.
-// SGD without momentum and weight decay keeps and makes nothing.
-// Source: torch/optim/adamw.py, adam.py (_multi_tensor_adam, _single_tensor_adam), sgd.py.
-func (m *machine) optimizer(kind string) {
-	m.phase, m.op, m.again = Optimizer, -1, false
-	if kind == "none" {
-		m.zeroGrad()
-		m.res.AfterStep = m.live
-		return
-	}
-	m.mark("start")
-	adam := kind != "sgd"
-	var all int64
-	for i, p := range m.g.Params {
-		if p.Trained && m.grad[i] != 0 {
-			all += p.Bytes
-		}
-	}
-	if adam && m.state == nil {
+// optimize updates the parameters whose gradients backward made, and frees the gradients (set_to_none).
+func (m *machine) optimize(p Pass) {
+	row := m.s.optimizer
+	if row.Passes > 0 {
+		m.begin(p)
 		m.settle()
-		m.mark("aten.zeros_like")
-	}
-	switch kind {
-	case "adamw":
-		m.live += all
-		m.mark("aten._foreach_sqrt")
-		m.live -= all
-	case "adamw-loop":
-		var last int64
-		for _, i := range m.g.Registered() {
-			p := &m.g.Params[i]
-			if !p.Trained || m.grad[i] == 0 {
-				continue
-			}
-			m.live += p.Bytes
-			m.mark("aten.sqrt")
-			m.live += p.Bytes
-			m.mark("aten.div")
-			m.live -= p.Bytes + last
-			last = p.Bytes
+		m.update()
+		if m.cost != nil {
+			m.time.Optimizer += m.cost.sheet.OpTime(0, m.paramGrads*row.Passes, model.F32, false)
 		}
-		m.live -= last
 	}
 	m.zeroGrad()
-	m.res.AfterStep = m.live
-	if m.cost != nil {
-		m.time.Optimizer += m.cost.sheet.OpTime(0, all*passes[kind], model.F32, false)
+	m.res.AfterStep = m.at.Bytes
+}
+
+// update makes and frees the row's temporaries.
+func (m *machine) update() {
+	row := m.s.optimizer
+	each := func(k int, do func(id ID, bytes int64)) {
+		for i := range m.grad {
+			if m.grad[i] != 0 {
+				do(m.ids.temporary(k, i), m.g.Params[i].Bytes)
+			}
+		}
+	}
+	for k, aten := range row.AtOnce {
+		each(k, func(id ID, bytes int64) { m.alloc(id, bytes, aten) })
+	}
+	for k := range row.AtOnce {
+		each(k, m.free)
+	}
+	if n := len(row.OneByOne) - 1; n >= 0 {
+		first, last := len(row.AtOnce), model.ParamID(model.None)
+		for _, i := range m.g.Registered() {
+			if m.grad[i] == 0 {
+				continue
+			}
+			for k, aten := range row.OneByOne {
+				m.alloc(m.ids.temporary(first+k, int(i)), m.g.Params[i].Bytes, aten)
+			}
+			for k := range n {
+				m.free(m.ids.temporary(first+k, int(i)), m.g.Params[i].Bytes)
+			}
+			if last >= 0 {
+				m.free(m.ids.temporary(first+n, int(last)), m.g.Params[last].Bytes)
+			}
+			last = i
+		}
+		if last >= 0 {
+			m.free(m.ids.temporary(first+n, int(last)), m.g.Params[last].Bytes)
+		}
 	}
 }
 
 // settle gives the optimizer its state: what it makes in its first step, for the parameters that backward reaches.
 func (m *machine) settle() {
-	if m.state != nil || !strings.HasPrefix(m.g.Spec.Train.Optimizer, "adamw") {
+	row := m.s.optimizer
+	if m.settled || row.State == 0 && row.Counter == 0 {
 		return
 	}
-	m.state = &optimizerState{}
-	done := make([]bool, len(m.g.Params))
+	m.settled = true
+	reached := make([]bool, len(m.g.Params))
 	for _, l := range m.p.tape.leaves {
-		if !done[l.param] {
-			done[l.param] = true
-			m.state.bytes += 2*m.g.Params[l.param].Bytes + 4
+		reached[l.param] = true
+	}
+	for i, yes := range reached {
+		if !yes {
+			continue
+		}
+		if row.Counter > 0 {
+			m.alloc(m.ids.state(row.State, i), row.Counter, "aten.zeros")
+		}
+		for k := range row.State {
+			m.alloc(m.ids.state(k, i), m.g.Params[i].Bytes, "aten.zeros_like")
 		}
 	}
-	m.live += m.state.bytes
 }
 
-// passes is how often an update crosses the memory bus, in reads and writes of one parameter-sized list: foreach and
-// loop run ten elementwise kernels (mul_, lerp_, mul_, addcmul_, sqrt, div_, add_, addcdiv_ and two on the step), the
-// fused kernel reads parameter, gradient and two moments and writes three of them; SGD adds the gradient.
-var passes = map[string]int64{"adamw": 20, "adamw-loop": 20, "adamw-fused": 7, "sgd": 3}
-
-// zeroGrad frees all gradients (set_to_none).
+// zeroGrad frees all gradients of parameters.
 func (m *machine) zeroGrad() {
-	for i := range m.grad {
-		if m.grad[i] != 0 {
-			m.live -= m.p.tape.grads[m.grad[i]-1].bytes
+	for i, id := range m.grad {
+		if id != 0 {
+			n := m.p.tape.grads[m.ids.Of(id-1).Index].bytes
 			m.grad[i] = 0
+			m.gradBytes -= n
+			m.paramGrads -= n
+			m.free(id-1, n)
 		}
 	}
 }

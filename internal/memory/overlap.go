@@ -33,7 +33,7 @@ func (m *machine) depart(s saveEntry, window int32) {
 	if !s.static {
 		m.hold(s.storage, 0)
 	}
-	m.flights = append(m.flights, flight{storage: s.storage, static: s.static, until: m.g.Ops[m.op].Block + window, done: m.send(s.bytes)})
+	m.flights = append(m.flights, flight{storage: s.storage, static: s.static, until: m.g.Ops[m.at.Op].Block + window, done: m.send(s.bytes)})
 }
 
 // land frees what must have left before block b runs.
@@ -68,16 +68,15 @@ func (m *machine) bring(r int32) {
 	reg := &m.s.Regions[r]
 	for i := reg.End - 1; i >= reg.First; i-- {
 		e := &m.p.ops[i]
-		for _, s := range m.p.saves[e.save:e.saveEnd] {
-			if !s.param {
-				m.live += s.bytes
+		for k := e.save; k < e.saveEnd; k++ {
+			if s := &m.p.saves[k]; !s.param {
 				m.host -= s.bytes
 				m.back[r] = m.send(s.bytes)
+				m.alloc(m.ids.returned(m.micro.base, k), s.bytes, "aten._to_copy")
 			}
 		}
 	}
 	m.back[r] = max(m.back[r], 0)
-	m.mark("aten._to_copy")
 }
 
 // arrived waits for a region's copies.

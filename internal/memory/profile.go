@@ -38,26 +38,26 @@ func Profile(s *Schedule, sheet *gpu.Sheet) (*Timeline, []BlockProfile, error) {
 
 // ProfileShared is Profile with storages that several layers may hold.
 func ProfileShared(s *Schedule, sheet *gpu.Sheet, shared map[model.StorageID]bool) (*Timeline, []BlockProfile, error) {
-	m := newMachine(s)
-	if sheet != nil {
-		m.cost = s.Program.costsOn(sheet)
-	}
-	m.prof = &profiler{blocks: make([]BlockProfile, len(m.g.Blocks)), of: profiled(m.g), left: leftovers(m.g), shared: shared}
-	tl := &Timeline{schedule: s}
-	if err := m.settled(tl); err != nil {
+	g := s.Program.Graph
+	p := &profiler{blocks: make([]BlockProfile, len(g.Blocks)), of: profiled(g), left: leftovers(g), shared: shared}
+	tl, err := walked(s, sheet, func(m *machine) Observer {
+		p.m = m
+		return p
+	})
+	if err != nil {
 		return nil, nil, err
 	}
-	tl.Times = m.time
-	return tl, m.prof.blocks, nil
+	return tl, p.blocks, nil
 }
 
-// profiler follows a machine from block to block.
+// profiler observes a walk from block to block.
 type profiler struct {
+	m      *machine
 	blocks []BlockProfile
 	of     []int32 // by block: the one whose profile it is part of
 	at     int32   // the block that runs, or −1
-	kept   int64   // parameter gradients when it began
-	others int64   // other gradients when it began
+	grads  int64   // gradients when it began
+	params int64   // of them, parameters'
 	spent  Times   // when it began
 	host   int64   // host bytes when it began
 	// left are the storages that each block leaves to the next one; lift is the part of them that was saved by the block
@@ -116,81 +116,84 @@ func reads(g *model.Graph, block int32, st model.StorageID) bool {
 }
 
 // loose is how much of what a block leaves is not saved, and all of it.
-func (p *profiler) loose(m *machine, b int32) (loose, all int64) {
+func (p *profiler) loose(b int32) (loose, all int64) {
 	if b < 0 {
 		return 0, 0
 	}
 	for _, st := range p.left[b] {
-		all += m.g.Storages[st].Bytes
-		if m.refs[0][st] == 1 {
-			loose += m.g.Storages[st].Bytes
+		all += p.m.g.Storages[st].Bytes
+		if p.m.micro.refs[0][st] == 1 {
+			loose += p.m.g.Storages[st].Bytes
 		}
 	}
 	return loose, all
 }
 
-// reset starts a pass over the blocks.
-func (p *profiler) reset() { p.at = -1 }
+// Pass is before the first block.
+func (p *profiler) Pass(Pass, *Instant) { p.at = -1 }
 
-// forward notes that block b runs now.
-func (p *profiler) forward(m *machine, b int32) {
-	if b = p.of[b]; b == p.at {
-		return
+// Block ends one block's part and begins the next one's.
+func (p *profiler) Block(b int32, at *Instant) {
+	m, outside := p.m, b < 0 || int(b) == len(p.of)
+	if !outside {
+		if b = p.of[b]; b == p.at {
+			return
+		}
 	}
-	p.closeForward(m)
-	loose, all := p.loose(m, p.at)
-	p.at, p.lift = b, all-loose
-	p.blocks[b].ForwardBefore, p.blocks[b].ForwardPeak, p.blocks[b].Transfer = m.live-loose, m.live+p.lift, 0
-	p.spent, p.host = m.time, m.host
+	if at.Phase == Forward {
+		loose, all := p.loose(p.at)
+		if p.at >= 0 {
+			x := &p.blocks[p.at]
+			x.ForwardAfter, x.Left = at.Bytes-loose, all
+			x.Transfer = m.time.Transfer - p.spent.Transfer
+			x.Host = m.host - p.host
+			x.Forward = m.time.Forward - p.spent.Forward
+		}
+		if !outside {
+			p.lift = all - loose
+			x := &p.blocks[b]
+			x.ForwardBefore, x.ForwardPeak, x.Transfer = at.Bytes-loose, at.Bytes+p.lift, 0
+			p.host = m.host
+		}
+	} else {
+		if p.at >= 0 {
+			x := &p.blocks[p.at]
+			x.BackwardAfter, x.Grad = at.Bytes, m.paramGrads-p.params
+			x.Carried = m.gradBytes - p.grads - x.Grad
+			x.Longer = x.BackwardPeak - p.top
+			x.Backward = m.time.Backward - p.spent.Backward
+			x.Recompute = m.time.Recompute - p.spent.Recompute
+			x.Transfer += m.time.Transfer - p.spent.Transfer
+		}
+		if !outside {
+			p.blocks[b].BackwardBefore, p.blocks[b].BackwardPeak = at.Bytes, at.Bytes
+			p.grads, p.params, p.gone, p.top = m.gradBytes, m.paramGrads, 0, at.Bytes
+		}
+	}
+	p.at, p.spent = b, m.time
+	if outside {
+		p.at = -1
+	}
 }
 
-func (p *profiler) closeForward(m *machine) {
-	if p.at >= 0 {
-		loose, all := p.loose(m, p.at)
-		p.blocks[p.at].ForwardAfter, p.blocks[p.at].Left = m.live-loose, all
-		p.blocks[p.at].Transfer = m.time.Transfer - p.spent.Transfer
-		p.blocks[p.at].Host = m.host - p.host
-		p.blocks[p.at].Forward = m.time.Forward - p.spent.Forward
-	}
-}
-
-// backward notes that block b's backward runs now; kept are the bytes of parameter gradients, others of other gradients.
-func (p *profiler) backward(m *machine, b int32, kept, others int64) {
-	if b = p.of[b]; b == p.at {
-		return
-	}
-	p.closeBackward(m, kept, others)
-	p.at, p.kept, p.others, p.spent = b, kept, others, m.time
-	p.blocks[b].BackwardBefore, p.blocks[b].BackwardPeak = m.live, m.live
-	p.gone, p.top = 0, m.live
-}
-
-func (p *profiler) closeBackward(m *machine, kept, others int64) {
-	if p.at >= 0 {
-		b := &p.blocks[p.at]
-		b.BackwardAfter, b.Grad, b.Carried = m.live, kept-p.kept, others-p.others
-		b.Longer = b.BackwardPeak - p.top
-		b.Backward = m.time.Backward - p.spent.Backward
-		b.Recompute = m.time.Recompute - p.spent.Recompute
-		b.Transfer += m.time.Transfer - p.spent.Transfer
-	}
-}
-
-// peak notes what is alive after an allocation.
-func (p *profiler) peak(m *machine) {
+// Alloc notes what is alive after an allocation.
+func (p *profiler) Alloc(_ ID, _ int64, at *Instant) {
 	switch {
 	case p.at < 0:
-	case m.phase == Forward:
-		p.blocks[p.at].ForwardPeak = max(p.blocks[p.at].ForwardPeak, m.live+p.lift)
-	case m.phase == Backward:
-		p.blocks[p.at].BackwardPeak = max(p.blocks[p.at].BackwardPeak, m.live+p.gone)
-		p.top = max(p.top, m.live)
+	case at.Phase == Forward:
+		p.blocks[p.at].ForwardPeak = max(p.blocks[p.at].ForwardPeak, at.Bytes+p.lift)
+	case at.Phase == Backward:
+		p.blocks[p.at].BackwardPeak = max(p.blocks[p.at].BackwardPeak, at.Bytes+p.gone)
+		p.top = max(p.top, at.Bytes)
 	}
 }
 
-// freed notes that a storage is gone.
-func (p *profiler) freed(m *machine, st model.StorageID) {
-	if m.phase == Backward && p.at >= 0 && p.shared[st] && p.of[m.g.Ops[m.g.Storages[st].Born].Block] != p.at {
-		p.gone += m.g.Storages[st].Bytes
+// Free notes that a storage which several layers may hold is gone.
+func (p *profiler) Free(id ID, bytes int64, at *Instant) {
+	if len(p.shared) == 0 || at.Phase != Backward || p.at < 0 {
+		return
+	}
+	if b := p.m.ids.Of(id); b.Kind == OfStorage && p.shared[model.StorageID(b.Index)] && p.of[p.m.g.Ops[p.m.g.Storages[b.Index].Born].Block] != p.at {
+		p.gone += bytes
 	}
 }

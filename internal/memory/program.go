@@ -16,7 +16,7 @@ type Program struct {
 	late  [2][]model.StorageID
 	// kernels are those of forward.
 	kernels kernels
-	static  int64 // bytes of parameters, buffers and inputs
+	static  []model.StorageID // parameters, buffers and inputs
 
 	priced *costs           // on the card asked for last
 	labels map[int][]string // of the ops of a layer
@@ -64,7 +64,7 @@ func Compile(g *model.Graph) *Program {
 	for i := range g.Storages {
 		s := &g.Storages[i]
 		if s.Born == model.None {
-			p.static += s.Bytes
+			p.static = append(p.static, model.StorageID(i))
 			continue
 		}
 		e := &p.ops[s.Born]

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ckptplan/internal/model"
+	"ckptplan/internal/optimizer"
 	"ckptplan/internal/plan"
 )
 
@@ -17,7 +18,9 @@ type Schedule struct {
 	// Owner is the innermost region of each op, or −1.
 	Owner []int32
 
-	windowed bool // some region has a window
+	windowed  bool // some region has a window
+	passes    []Pass
+	optimizer *optimizer.Row
 }
 
 // Region is one checkpoint: ops First…End−1 are run again when backward first needs something they saved.
@@ -51,7 +54,12 @@ type Region struct {
 
 // Lower turns a plan into regions over the program's ops. It is an error to name a part that a layer does not have.
 func Lower(p *Program, pl *plan.Plan) (*Schedule, error) {
-	s := &Schedule{Program: p, Owner: make([]int32, len(p.Graph.Ops))}
+	train := &p.Graph.Spec.Train
+	opt, err := optimizer.Lookup(train.Optimizer)
+	if err != nil {
+		return nil, err
+	}
+	s := &Schedule{Program: p, Owner: make([]int32, len(p.Graph.Ops)), passes: accumulated(int64(train.GradAccum)), optimizer: opt}
 	for i := range s.Owner {
 		s.Owner[i] = -1
 	}

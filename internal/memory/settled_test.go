@@ -3,25 +3,13 @@ package memory
 import (
 	"testing"
 
-	"ckptplan/internal/plan"
+	"ckptplan/internal/groundtruth"
 )
 
 // TestSecondStep: a step walked from the state that the first step leaves is the second of two steps walked in a row.
 func TestSecondStep(t *testing.T) {
-	for _, c := range loadCases(t, "../../testdata/ground-truth/cases.json") {
-		s, err := c.spec()
-		if err != nil {
-			t.Fatal(err)
-		}
-		pl, err := plan.Named(c.Strategy, plan.LayersOf(s))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := NewPrograms(s, false).Kind(pl.Kind())
-		if err != nil {
-			t.Fatal(err)
-		}
-		sch, err := Lower(p, pl)
+	for _, c := range groundtruth.Load(t, groundtruth.Given) {
+		sch, err := schedule(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,9 +19,10 @@ func TestSecondStep(t *testing.T) {
 		}
 		m := newMachine(sch)
 		var first, second StepResult
+		m.construct()
 		m.res = &first
 		m.step()
-		m.res, m.event = &second, 0
+		m.res = &second
 		m.step()
 		if first != tl.FirstStep() || second != tl.Second {
 			t.Errorf("%s: two steps in a row\n%+v\n%+v\nwalked apart\n%+v\n%+v", c.ID, first, second, tl.FirstStep(), tl.Second)

@@ -2,69 +2,32 @@ package memory
 
 import "ckptplan/internal/model"
 
-// Phase is a part of a training step.
-type Phase uint8
-
-// The phases of a training step.
-const (
-	Forward Phase = iota
-	Backward
-	Optimizer
-	Phases
-)
-
-func (p Phase) String() string { return [...]string{"forward", "backward", "optimizer"}[p] }
-
-// Instant is a point of the timeline: how many bytes are alive, after which op of which phase.
-type Instant struct {
-	Bytes     int64
-	Phase     Phase
-	Op        model.OpID // the forward op, or the one whose gradient is made; None in the optimizer
-	Aten      string     // the ATen call
-	Recompute bool       // the op runs again inside backward
-	Event     int        // number of the event in the run
-}
-
-// StepResult is what one training step shows.
-type StepResult struct {
-	Peak           [Phases]Instant
-	AfterForward   int64 // alive when forward has returned and the caller still holds the output
-	BeforeBackward int64 // alive when backward starts
-	AfterBackward  int64
-	AfterStep      int64
-	HostPeak       int64 // bytes in pinned host memory
-	Recomputed     int64 // forward ops run again
-}
-
 // machine walks a schedule. Level 0 is the forward pass; a region of depth d is recomputed at level d, where its
 // tensors live a second time.
 type machine struct {
-	s     *Schedule
-	p     *Program
-	g     *model.Graph
-	refs  [][]int32
-	calls []call   // innermost last
-	cache [][]bool // by level: the instance is a cached output of level 0
-	done  []bool   // by region: recomputed in this backward
-	grad  []int32  // by parameter: gradient storage + 1
-	state *optimizerState
+	s        *Schedule
+	p        *Program
+	g        *model.Graph
+	ids      Buffers
+	at       Instant // now
+	peak     *Instant
+	res      *StepResult
+	observer Observer // or nil
+	batches  []microBatch
+	micro    *microBatch // whose pass it is
+	block    int32       // of the chain
+	calls    []call      // innermost last
+	done     []bool      // by region: recomputed in this backward
+	grad     []ID        // by parameter: the buffer of its gradient + 1
+	taken    []ID        // random states that recomputes have taken
+	settled  bool        // the optimizer's state exists
 
-	live  int64
-	host  int64
-	phase Phase
-	op    model.OpID
-	again bool
-	res   *StepResult
-	event int
-	// trace, if set, is called after every allocation.
-	trace func(aten string)
-	// gradLive marks the gradient storages that are alive during backward.
-	gradLive []bool
-	// states are the bytes of random state that checkpoints have taken: RandomState each.
-	states int64
-	cost   *costs
-	time   Times
-	prof   *profiler
+	// gradBytes are the bytes of all gradients, paramGrads of those that have arrived at a parameter.
+	gradBytes, paramGrads int64
+
+	host int64
+	cost *costs
+	time Times
 	// flights are copies to the host that have not left, in order; linkFree is when the link is done with all it was
 	// given; back says, by region, when its copies are on the device again (−1: not asked for).
 	flights  []flight
@@ -72,30 +35,42 @@ type machine struct {
 	back     []int64
 }
 
+// microBatch is what a micro batch holds between its forward and the end of its backward.
+type microBatch struct {
+	base  ID
+	refs  [][]int32 // by level and storage
+	cache [][]bool  // by level: the instance is a cached output of level 0
+}
+
 func newMachine(s *Schedule) *machine {
-	m := &machine{s: s, p: s.Program, g: s.Program.Graph, done: make([]bool, len(s.Regions)), grad: make([]int32, len(s.Program.Graph.Params)), gradLive: make([]bool, len(s.Program.tape.grads))}
-	depth := int32(0)
-	for i := range s.Regions {
-		depth = max(depth, s.Regions[i].Depth)
+	m := &machine{
+		s: s, p: s.Program, g: s.Program.Graph, ids: s.buffers(), res: &StepResult{}, done: make([]bool, len(s.Regions)), grad: make([]ID, len(s.Program.Graph.Params)),
 	}
-	for range depth + 1 {
-		m.refs = append(m.refs, make([]int32, len(m.g.Storages)))
-		m.cache = append(m.cache, nil)
+	m.peak = &m.res.Peak[Forward]
+	m.batches = make([]microBatch, m.ids.batches)
+	for i := range m.batches {
+		m.batches[i].base = ID(int32(i) * m.ids.perBatch)
 	}
-	m.live = m.p.static
 	return m
 }
 
-func (m *machine) mark(aten string) {
-	m.event++
-	if m.trace != nil {
-		m.trace(aten)
+// construct makes what is there before the first step: parameters, buffers and inputs.
+func (m *machine) construct() {
+	m.at.Op = model.None
+	for _, st := range m.p.static {
+		s := &m.g.Storages[st]
+		m.alloc(m.ids.storage(0, st, 0), s.Bytes, s.Name)
 	}
-	if m.prof != nil {
-		m.prof.peak(m)
+}
+
+// prepare makes the tables of a micro batch on its first forward.
+func (b *microBatch) prepare(m *machine) {
+	if b.refs != nil {
+		return
 	}
-	if pk := &m.res.Peak[m.phase]; m.live > pk.Bytes {
-		*pk = Instant{Bytes: m.live, Phase: m.phase, Op: m.op, Aten: aten, Recompute: m.again, Event: m.event}
+	b.cache = make([][]bool, m.ids.levels)
+	for range m.ids.levels {
+		b.refs = append(b.refs, make([]int32, m.ids.storages))
 	}
 }
 
@@ -123,38 +98,34 @@ func containsStorage(s []model.StorageID, x model.StorageID) bool {
 	return false
 }
 
-func (m *machine) hold(st model.StorageID, lv int32) { m.refs[lv][st]++ }
+func (m *machine) hold(st model.StorageID, lv int32) { m.micro.refs[lv][st]++ }
 
 func (m *machine) release(st model.StorageID, lv int32) {
-	r := &m.refs[lv][st]
+	r := &m.micro.refs[lv][st]
 	if *r--; *r > 0 {
 		return
 	}
 	if *r < 0 {
 		panic(invariant("storage " + m.g.Storages[st].Name + " freed twice"))
 	}
-	if lv > 0 && m.cache[lv] != nil && m.cache[lv][st] {
-		m.cache[lv][st] = false
+	if c := m.micro.cache[lv]; c != nil && c[st] {
+		c[st] = false
 		m.release(st, 0)
 		return
 	}
-	m.live -= m.g.Storages[st].Bytes
-	if m.prof != nil {
-		m.prof.freed(m, st)
-	}
+	m.free(m.ids.storage(m.micro.base, st, lv), m.g.Storages[st].Bytes)
 }
 
 // run executes ops first…end−1 inside region r (−1: the forward pass itself) at level lv; stop is the op at which a
 // recompute ends early, before or after it runs.
 func (m *machine) run(r int32, first, end model.OpID, lv int32, stop model.OpID, stopRuns bool) {
 	stores := m.g.Storages
-	refs := m.refs[lv]
+	refs := m.micro.refs[lv]
+	base := m.ids.storage(m.micro.base, 0, lv)
 	for i := first; i < end; i++ {
-		if lv == 0 && len(m.flights) > 0 {
-			m.land(m.g.Ops[i].Block)
-		}
-		if m.prof != nil && lv == 0 {
-			m.prof.forward(m, m.g.Ops[i].Block)
+		if b := m.g.Ops[i].Block; lv == 0 && b != m.block {
+			m.land(b)
+			m.enterBlock(b)
 		}
 		if len(m.calls) > 0 {
 			m.endCalls(i)
@@ -170,23 +141,27 @@ func (m *machine) run(r int32, first, end model.OpID, lv int32, stop model.OpID,
 			}
 			break
 		}
-		m.op = i
-		if lv > 0 && r >= 0 && m.s.Regions[r].Cached[i] {
-			for st := e.alloc; st < e.allocEnd; st++ {
-				refs[st] = 1
-				if m.cache[lv] == nil {
-					m.cache[lv] = make([]bool, len(stores))
-				}
-				m.cache[lv][st] = true
-			}
-		} else if e.alloc != e.allocEnd {
-			for st := e.alloc; st < e.allocEnd; st++ {
-				refs[st] = 1
-				m.live += stores[st].Bytes
-			}
-			m.mark(stores[e.alloc].Name)
+		m.at.Op = i
+		cached := lv > 0 && m.s.Regions[r].Cached[i]
+		away := lv == 0 && own >= 0 && m.s.Regions[own].HostSaved
+		if away {
+			m.pack(e, false)
 		}
-		if m.cost != nil {
+		for st := e.alloc; st < e.allocEnd; st++ {
+			refs[st] = 1
+			if !cached {
+				m.alloc(base+ID(st), stores[st].Bytes, stores[st].Name)
+				continue
+			}
+			if m.micro.cache[lv] == nil {
+				m.micro.cache[lv] = make([]bool, len(stores))
+			}
+			m.micro.cache[lv][st] = true
+		}
+		if away {
+			m.pack(e, true)
+		}
+		if m.cost != nil && !cached {
 			m.spend(i)
 		}
 		if own == r || own >= 0 && m.s.Regions[own].HostSaved {
@@ -234,7 +209,6 @@ func (m *machine) save(e *opEntry, own, r, lv int32) {
 		switch {
 		case own >= 0 && m.s.Regions[own].HostSaved:
 			if lv == 0 && !s.param {
-				m.pack(e, s)
 				if w := m.s.Regions[own].Window; w > 0 {
 					m.depart(s, w)
 				} else {
@@ -253,21 +227,15 @@ func (m *machine) save(e *opEntry, own, r, lv int32) {
 	}
 }
 
-// pack is a copy to the host: a strided tensor is first made contiguous on the device. Inputs are saved before the op
-// allocates its outputs.
-func (m *machine) pack(e *opEntry, s saveEntry) {
-	if s.dense {
-		return
-	}
-	extra := s.bytes
-	if !s.output {
-		for st := e.alloc; st < e.allocEnd; st++ {
-			extra -= m.g.Storages[st].Bytes
+// pack copies tensors that go to the host: a strided one is first made contiguous on the device. Inputs are saved before
+// the op allocates its outputs.
+func (m *machine) pack(e *opEntry, outputs bool) {
+	for _, s := range m.p.saves[e.save:e.saveEnd] {
+		if s.output == outputs && !s.dense && !s.param {
+			m.alloc(m.ids.clone(), s.bytes, "aten.clone")
+			m.free(m.ids.clone(), s.bytes)
 		}
 	}
-	m.live += extra
-	m.mark("aten.clone")
-	m.live -= extra
 }
 
 func (m *machine) toHost(n int64) {
@@ -283,7 +251,11 @@ func (m *machine) enter(i model.OpID, r, own int32) {
 		if reg.First != i || reg.HostSaved || reg.last == model.None {
 			continue
 		}
-		m.takeState()
+		if r < 0 {
+			m.takeState(c, 0)
+		} else {
+			m.takeState(c, m.s.Regions[r].Depth)
+		}
 		if reg.Parent != r {
 			for _, st := range reg.Inputs {
 				m.hold(st, m.level(st, r))
@@ -306,12 +278,18 @@ func (m *machine) enter(i model.OpID, r, own int32) {
 	}
 }
 
-// takeState copies the random generator's state. A region's own copy lives as long as its inputs; a recompute takes one
-// to put back, and one for each region inside that it calls again, and lets go of them at its end.
+// takeState copies the random generator's state for a region. Its own copy (level 0) lives as long as its inputs; a
+// recompute at a level takes one to put back, and one for each region inside that it calls again, and frees them at its end.
 // Source: torch/utils/checkpoint.py, _checkpoint_without_reentrant_generator_impl; torch/random.py, fork_rng.
-func (m *machine) takeState() {
-	m.live += m.g.RandomState
-	m.states += m.g.RandomState
+func (m *machine) takeState(region, level int32) {
+	if m.g.RandomState == 0 {
+		return
+	}
+	id := m.ids.random(m.micro.base, region, level)
+	if level > 0 {
+		m.taken = append(m.taken, id)
+	}
+	m.alloc(id, m.g.RandomState, "random state")
 }
 
 // ensure recomputes region r, and before it the regions around it, if backward has not done so yet.
@@ -325,33 +303,33 @@ func (m *machine) ensure(r int32) {
 	if reg.HostSaved {
 		return
 	}
-	op, again := m.op, m.again
-	m.again = true
+	op, again := m.at.Op, m.at.Recompute
+	m.at.Recompute = true
 	lv := reg.Depth
-	states := m.states
-	m.takeState()
+	taken := len(m.taken)
+	m.takeState(r, lv)
 	if reg.HostInputs {
 		for _, st := range reg.Sent {
-			m.refs[lv][st] = 1
-			m.live += m.g.Storages[st].Bytes
+			m.micro.refs[lv][st] = 1
 			m.host -= m.g.Storages[st].Bytes
 			m.transfer(m.g.Storages[st].Bytes)
+			m.alloc(m.ids.storage(m.micro.base, st, lv), m.g.Storages[st].Bytes, "aten._to_copy")
 		}
-		m.mark("aten._to_copy")
 	}
 	for _, st := range reg.Recast {
-		m.op = m.g.Storages[st].Born
-		m.refs[lv][st] = 1
-		m.live += m.g.Storages[st].Bytes
-		m.mark(m.g.Storages[st].Name)
+		m.at.Op = m.g.Storages[st].Born
+		m.micro.refs[lv][st] = 1
+		m.alloc(m.ids.storage(m.micro.base, st, lv), m.g.Storages[st].Bytes, m.g.Storages[st].Name)
 		if m.cost != nil {
-			m.spend(m.op)
+			m.spend(m.at.Op)
 		}
 	}
 	m.run(r, reg.First, reg.End, lv, reg.stop, reg.stopRuns)
 	m.leave(reg, lv)
-	m.live -= m.states - states
-	m.states = states
+	for _, id := range m.taken[taken:] {
+		m.free(id, m.g.RandomState)
+	}
+	m.taken = m.taken[:taken]
 	for _, st := range reg.Recast {
 		m.release(st, lv)
 	}
@@ -363,7 +341,7 @@ func (m *machine) ensure(r int32) {
 			m.release(st, m.level(st, reg.Parent))
 		}
 	}
-	m.op, m.again = op, again
+	m.at.Op, m.at.Recompute = op, again
 }
 
 // leave lets go of the locals that the recomputed function still held when it stopped.
@@ -392,11 +370,10 @@ func (m *machine) unpack(i model.OpID) {
 	if m.s.Regions[own].Window > 0 {
 		m.arrived(own)
 	} else if m.s.Regions[own].HostSaved {
-		for _, s := range m.p.saves[e.save:e.saveEnd] {
-			if !s.param {
-				m.live += s.bytes
+		for k := e.save; k < e.saveEnd; k++ {
+			if s := &m.p.saves[k]; !s.param {
 				m.host -= s.bytes
-				m.mark("aten._to_copy")
+				m.alloc(m.ids.returned(m.micro.base, k), s.bytes, "aten._to_copy")
 				m.transfer(s.bytes)
 			}
 		}
@@ -411,11 +388,12 @@ func (m *machine) applied(i model.OpID) {
 		return
 	}
 	host := m.s.Regions[own].HostSaved
-	for _, s := range m.p.saves[e.save:e.saveEnd] {
+	for k := e.save; k < e.saveEnd; k++ {
+		s := &m.p.saves[k]
 		switch {
 		case s.param:
 		case host:
-			m.live -= s.bytes
+			m.free(m.ids.returned(m.micro.base, k), s.bytes)
 		default:
 			if at := m.level(s.storage, own); at > 0 || !s.static {
 				m.release(s.storage, at)
@@ -441,8 +419,9 @@ func (m *machine) released(i model.OpID) {
 		if reg.last != i || reg.HostSaved {
 			continue
 		}
-		m.live -= m.g.RandomState
-		m.states -= m.g.RandomState
+		if m.g.RandomState > 0 {
+			m.free(m.ids.random(m.micro.base, r, 0), m.g.RandomState)
+		}
 		if reg.Parent >= 0 {
 			continue
 		}
@@ -463,87 +442,4 @@ func (m *machine) dropCache(reg *Region) {
 			}
 		}
 	}
-}
-
-// forward runs the forward pass.
-func (m *machine) forward() {
-	m.phase, m.again = Forward, false
-	m.linkFree = 0
-	if m.prof != nil {
-		m.prof.reset()
-	}
-	m.mark("start")
-	m.run(-1, 0, model.OpID(len(m.g.Ops)), 0, model.None, false)
-	m.land(int32(len(m.g.Blocks)))
-	if m.prof != nil {
-		m.prof.closeForward(m)
-		m.prof.reset()
-	}
-	m.res.AfterForward = m.live
-	for _, st := range m.p.late[0] {
-		m.release(st, 0)
-	}
-	m.res.BeforeBackward = m.live
-}
-
-// backward runs the tape.
-func (m *machine) backward() {
-	m.phase = Backward
-	m.op = model.None
-	m.mark("start")
-	clear(m.done)
-	m.linkFree = 0
-	m.back = m.back[:0]
-	at := int32(len(m.g.Blocks))
-	grads := m.p.tape.grads
-	var kept, held int64
-	for _, e := range m.p.tape.events {
-		m.op = e.op
-		if b := m.g.Ops[e.op].Block; b != at && m.s.windowed {
-			at = b
-			m.fetch(b)
-		}
-		if m.prof != nil {
-			m.prof.backward(m, m.g.Ops[e.op].Block, kept, held-kept)
-		}
-		switch e.kind {
-		case evNode:
-			m.unpack(e.op)
-		case evAlloc:
-			m.live += grads[e.x].bytes
-			held += grads[e.x].bytes
-			m.gradLive[e.x] = true
-			if m.cost != nil {
-				m.time.Backward += m.cost.backward[grads[e.x].kernel]
-			}
-			m.mark(grads[e.x].aten)
-		case evFree:
-			m.gradLive[e.x] = false
-			m.live -= grads[e.x].bytes
-			held -= grads[e.x].bytes
-		case evApplied:
-			m.applied(e.op)
-		case evReleased:
-			m.released(e.op)
-		case evAccumulate:
-			leaf := m.p.tape.leaves[e.x]
-			if m.grad[leaf.param] != 0 { // added in place
-				m.gradLive[leaf.grad] = false
-				m.live -= grads[leaf.grad].bytes
-				held -= grads[leaf.grad].bytes
-			} else {
-				m.grad[leaf.param] = leaf.grad + 1
-				kept += grads[leaf.grad].bytes
-			}
-		}
-	}
-	if m.prof != nil {
-		m.prof.closeBackward(m, kept, held-kept)
-	}
-	m.live -= held - kept // gradients of leaves that are no parameters, and the root
-	for _, st := range m.p.late[1] {
-		m.release(st, 0)
-	}
-	clear(m.gradLive)
-	m.res.AfterBackward = m.live
 }

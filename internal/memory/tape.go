@@ -20,6 +20,7 @@ type tape struct {
 	events  []event
 	grads   []gradient
 	leaves  []accumulation
+	left    []int32 // gradients of leaves that are not parameters: they go when backward is done
 	kernels kernels // of backward
 }
 
@@ -71,12 +72,13 @@ type compiler struct {
 	stors   []int32 // live tensors on each gradient storage
 	op      model.OpID
 	out     *model.Op
-	temps   [4]*grad
+	temps   [5]*grad
 	ready   []model.TensorID
 	made    [8]*grad // by input of the op: its gradient, where got has a bit
 	got     uint16
 	args    [3]*grad // of the step
 	forward [3]grad  // forward tensors among the arguments
+	left    []*grad  // of leaves that are not parameters
 	idle    []*grad  // tensors without a reference, to be used again
 	layouts model.Layouts
 }
@@ -97,6 +99,9 @@ func compile(g *model.Graph) *tape {
 		c.node(model.OpID(i))
 	}
 	c.drop(root)
+	for _, g := range c.left {
+		c.t.left = append(c.t.left, g.stor)
+	}
 	return c.t
 }
 
@@ -294,7 +299,9 @@ func (c *compiler) accumulate(t model.TensorID) {
 	if x.Param >= 0 {
 		c.event(event{kind: evAccumulate, op: c.op, x: int32(len(c.t.leaves))})
 		c.t.leaves = append(c.t.leaves, accumulation{grad: g.stor, param: x.Param})
+		return
 	}
+	c.left = append(c.left, g)
 }
 
 // sameStrides compares strides where they matter: in dimensions larger than 1.

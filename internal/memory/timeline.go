@@ -26,13 +26,35 @@ type Timeline struct {
 
 // Simulate walks a training step of a schedule with the optimizer state that the step before it made. sheet prices its ops in time; it may be nil.
 func Simulate(s *Schedule, sheet *gpu.Sheet) (*Timeline, error) {
+	tl, err := walked(s, sheet, nil)
+	return tl, err
+}
+
+// walked walks the second step; watch (or nil) gives its observer.
+func walked(s *Schedule, sheet *gpu.Sheet, watch func(*machine) Observer) (*Timeline, error) {
 	m := newMachine(s)
 	if sheet != nil {
 		m.cost = s.Program.costsOn(sheet)
 	}
 	tl := &Timeline{schedule: s}
-	if err := m.settled(tl); err != nil {
+	err := m.legal(func() {
+		m.construct()
+		tl.Inputs = unit.Bytes(m.at.Bytes)
+		m.settle()
+		tl.Optimizer = unit.Bytes(m.at.Bytes) - tl.Inputs
+		if watch != nil {
+			m.observer = watch(m)
+		}
+		m.res = &tl.Second
+		m.step()
+	})
+	if err != nil {
 		return nil, err
+	}
+	for _, pk := range tl.Second.Peak {
+		if pk.Bytes > tl.Peak.Bytes {
+			tl.Peak = pk
+		}
 	}
 	for _, p := range m.g.Params {
 		tl.Parameters += unit.Bytes(p.Bytes)
@@ -40,21 +62,18 @@ func Simulate(s *Schedule, sheet *gpu.Sheet) (*Timeline, error) {
 			tl.Gradients += unit.Bytes(p.Bytes)
 		}
 	}
-	tl.Inputs = unit.Bytes(m.p.static) - tl.Parameters
-	if m.state != nil {
-		tl.Optimizer = unit.Bytes(m.state.bytes)
-	}
+	tl.Inputs -= tl.Parameters
 	tl.Times = m.time
 	return tl, nil
 }
 
 // FirstStep walks the step before: optimizer state appears at its end.
 func (t *Timeline) FirstStep() StepResult {
-	var r StepResult
 	m := newMachine(t.schedule)
-	m.res = &r
+	m.construct()
+	m.res = &StepResult{}
 	m.step()
-	return r
+	return *m.res
 }
 
 // Judge lowers a plan and simulates it.
@@ -66,8 +85,8 @@ func Judge(p *Program, pl *plan.Plan, sheet *gpu.Sheet) (*Timeline, error) {
 	return Simulate(s, sheet)
 }
 
-// settled runs the second step; a broken invariant of the walk is an error, since a schedule can come from a file.
-func (m *machine) settled(tl *Timeline) (err error) {
+// legal walks; a broken invariant is an error, since a schedule can come from a file.
+func (m *machine) legal(walk func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			if v, ok := r.(invariant); ok {
@@ -77,35 +96,12 @@ func (m *machine) settled(tl *Timeline) (err error) {
 			panic(r)
 		}
 	}()
-	m.settle()
-	m.res = &tl.Second
-	m.step()
-	for _, pk := range tl.Second.Peak {
-		if pk.Bytes > tl.Peak.Bytes {
-			tl.Peak = pk
-		}
-	}
+	walk()
 	return nil
 }
 
 // invariant is the panic of a walk that frees what is not there.
 type invariant string
-
-// step is one optimizer step: forward and backward of each micro-batch, then the optimizer. Micro-batches after the
-// second are like the second (gradients exist already): they are not walked, only their time is counted.
-func (m *machine) step() {
-	t := &m.g.Spec.Train
-	n := max(1, t.GradAccum)
-	for range min(n, 2) {
-		before := m.time
-		m.forward()
-		m.backward()
-		if n > 2 && before != (Times{}) {
-			m.time = m.time.plus(m.time.minus(before).times(int64(n - 2)))
-		}
-	}
-	m.optimizer(t.Optimizer)
-}
 
 // Block labels where an instant is: "layers.31", "head"; empty in the optimizer.
 func (t *Timeline) Block(at Instant) string {

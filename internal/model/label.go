@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -45,12 +46,17 @@ func (g *Graph) plainLabel(i OpID) string {
 	return strings.TrimPrefix(op.Row().Aten, "aten.")
 }
 
-// source is the parameter that a tensor is a view or a cast of, or None.
+// source is the parameter that a tensor is a view or a cast of, or None. A view of a frozen parameter has no node.
 func (g *Graph) source(t TensorID) ParamID {
 	for {
 		x := &g.Tensors[t]
-		if x.Param >= 0 || x.Producer < 0 {
+		switch {
+		case x.Param >= 0:
 			return x.Param
+		case g.Storages[x.Storage].Role == Parameter:
+			return ParamID(slices.IndexFunc(g.Params, func(p Param) bool { return g.Tensors[p.Tensor].Storage == x.Storage }))
+		case x.Producer < 0:
+			return None
 		}
 		op := &g.Ops[x.Producer]
 		if op.Row().Work != Free && op.Kind != OpToCopy {

@@ -25,6 +25,7 @@ const (
 	T1
 	T2
 	T3
+	T4
 )
 
 // Input is the input a D slot is the gradient of, or −1.

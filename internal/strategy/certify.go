@@ -3,7 +3,6 @@ package strategy
 import (
 	"cmp"
 	"errors"
-	"math/big"
 	"reflect"
 	"slices"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/strategy/solve"
 	"ckptplan/internal/unit"
 )
 
@@ -35,7 +35,7 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 		return nil, ErrNotCertified
 	}
 	c := &plan.Certificate{
-		Class: res.Class, Status: string(Feasible), Budget: req.Budget, Reserve: req.Budget - res.TensorBudget, TensorBudget: res.TensorBudget,
+		Class: res.Class, Status: string(solve.Feasible), Budget: req.Budget, Reserve: req.Budget - res.TensorBudget, TensorBudget: res.TensorBudget,
 		Card:   certifiedCard(req.Sheet),
 		Peak:   certifiedPeak(res.Timeline),
 		Time:   plan.CertifiedTime{Step: res.Timeline.Times.Step(), Extra: extraTime(res.Timeline)},
@@ -49,7 +49,7 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 		return c, nil
 	}
 	if res.Untreated {
-		c.Status, c.Closed.How = string(Optimal), NothingAdded
+		c.Status, c.Closed.How = string(solve.Optimal), NothingAdded
 		return c, nil
 	}
 	if req.OffloadWindow > 0 || req.HostMemory > 0 {
@@ -82,12 +82,12 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 	if !reflect.DeepEqual(again, prob) {
 		return nil, ErrNotCertified
 	}
-	menu, bound := pr.certifiedMenu(prob), bestBound(prob.lowered(pr.slack(), pr.slackBackward()), sol)
+	menu, bound := pr.certifiedMenu(prob), certifiedBound(len(prob.Blocks), prob.Lowered(pr.slack(), pr.slackBackward()).BestBound(sol))
 	bound.Gap = sol.Time - bound.Bound
 	c.Status, c.Time.Extra, c.Menu, c.Bound = string(sol.Status), sol.Time, &menu, &bound
 	c.Closed = plan.CertifiedSearch{How: sol.Closed, Labels: sol.Stats.Labels}
 	switch {
-	case sol.Status != Optimal:
+	case sol.Status != solve.Optimal:
 		c.Closed.How = "stopped"
 	case bound.Gap != 0:
 		c.Closed.How = "exact-search"
@@ -117,7 +117,7 @@ func certifiedPeak(tl *memory.Timeline) plan.CertifiedPeak {
 }
 
 // certifiedMenu writes the rows of a problem, layers with equal numbers together.
-func (pr *pricing) certifiedMenu(p *Problem) plan.CertifiedMenu {
+func (pr *pricing) certifiedMenu(p *solve.Problem) plan.CertifiedMenu {
 	m := plan.CertifiedMenu{Slack: unit.Bytes(pr.slack()), SlackBackward: unit.Bytes(pr.slackBackward()), Base: unit.Bytes(p.Base), Floor: unit.Bytes(p.Floor), Head: plan.CertifiedHead{Gradient: unit.Bytes(p.HeadGrad)}}
 	if len(p.Head) > 0 {
 		m.Head.Forward, m.Head.Backward = unit.Bytes(p.Head[0].Forward), unit.Bytes(p.Head[0].Backward)
@@ -127,7 +127,7 @@ func (pr *pricing) certifiedMenu(p *Problem) plan.CertifiedMenu {
 	}
 	for k := range pr.options {
 		o := plan.CertifiedOption{Option: pr.options[k]}
-		for _, g := range alike(len(p.Blocks), func(i int) Choice { return p.Blocks[i].Choices[k] }) {
+		for _, g := range alike(len(p.Blocks), func(i int) solve.Choice { return p.Blocks[i].Choices[k] }) {
 			c := &p.Blocks[g[0]].Choices[k]
 			o.Rows = append(o.Rows, plan.LayerPrice{
 				Layers: plan.FormatLayers(g), Save: c.Save, SaveForward: c.Save + c.Linger, Forward: c.Forward, Backward: c.Backward, Time: c.Time,
@@ -170,63 +170,9 @@ func alike[K comparable](n int, key func(int) K) [][]int {
 	return groups
 }
 
-// bestBound is the better of two vectors of prices: the solver's, and those that a search on the problem itself finds. The
-// solver's may be of another problem, with higher forward rows. Any prices bound every plan: shared tensors only add bytes.
-func bestBound(p *Problem, sol *Solution) plan.CertifiedBound {
-	best := rowBound(p, sol.Dual)
-	c := newChain(p)
-	if c.merge() || c.dropForward() {
-		found, _ := dualSearch(c, sol.Time)
-		if b := rowBound(p, c.dual(found[0])); b.Bound > best.Bound {
-			best = b
-		}
-	}
-	return best
-}
-
-// rowBound is the bound of a vector of prices on the rows as the certificate states them: forward and backward apart.
-func rowBound(p *Problem, d Dual) plan.CertifiedBound {
-	n := len(p.Blocks)
-	price := func(rows []int64, i int) *big.Int {
-		if i < len(rows) {
-			return big.NewInt(rows[i])
-		}
-		return new(big.Int)
-	}
-	room := p.Budget - p.Base
-	head := Choice{}
-	if len(p.Head) > 0 {
-		head = p.Head[0]
-	}
-	sum, later := new(big.Int), p.HeadGrad
-	after, afterFwd := price(d.Backward, n), price(d.Forward, n) // prices of the rows after the one at hand
-	add := func(to *big.Int, price *big.Int, bytes int64) { to.Add(to, new(big.Int).Mul(price, big.NewInt(bytes))) }
-	add(sum, big.NewInt(head.Time), tib)
-	add(sum, after, head.Backward-room)
-	add(sum, afterFwd, head.Forward-room)
-	for i := n - 1; i >= 0; i-- {
-		own, ownFwd := price(d.Backward, i), price(d.Forward, i)
-		var least *big.Int
-		for _, c := range p.Blocks[i].Choices {
-			t := new(big.Int)
-			add(t, big.NewInt(c.Time), tib)
-			add(t, after, c.Save)
-			add(t, afterFwd, c.Save+c.Linger)
-			add(t, own, c.Backward+later-room)
-			add(t, ownFwd, c.Forward-room)
-			if least == nil || t.Cmp(least) < 0 {
-				least = t
-			}
-		}
-		sum.Add(sum, least)
-		after.Add(after, own)
-		afterFwd.Add(afterFwd, ownFwd)
-		later += p.Blocks[i].Grad
-	}
-	b := plan.CertifiedBound{}
-	if sum.Sign() > 0 { // times are not negative: a bound below 0 says nothing
-		b.Bound = sum.Add(sum, big.NewInt(tib-1)).Rsh(sum, 40).Int64()
-	}
+// certifiedBound writes the rows that have a price.
+func certifiedBound(n int, d solve.Dual) plan.CertifiedBound {
+	b := plan.CertifiedBound{Bound: d.Bound}
 	for phase, rows := range map[string][]int64{"forward": d.Forward, "backward": d.Backward} {
 		for i, l := range rows {
 			if l != 0 {

@@ -2,11 +2,12 @@ package strategy
 
 import (
 	"ckptplan/internal/plan"
+	"ckptplan/internal/strategy/solve"
 	"ckptplan/internal/unit"
 )
 
 // certified writes a chain and what its solution claims, layers with equal numbers together.
-func (m *nestedModel) certified(sol *NestedSolution) *plan.CertifiedChain {
+func (m *nestedModel) certified(sol *solve.NestedSolution) *plan.CertifiedChain {
 	c := m.chain
 	out := &plan.CertifiedChain{
 		Base: unit.Bytes(c.Base), Input: unit.Bytes(c.Input), Floor: unit.Bytes(c.Floor), MaxForwards: c.MaxForwards, Bridges: c.Bridges,

@@ -6,6 +6,7 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/strategy/solve"
 )
 
 // graphs are the programs that the plans of a model run on (memory.Programs), by kind of plan. The plan that treats no layer
@@ -52,7 +53,7 @@ func (pr *pricing) untreated() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	sol := &Solution{Choice: make([]int, len(pr.same)), Peak: tl.Peak.Bytes, Status: Optimal, Closed: NothingAdded}
+	sol := &solve.Solution{Choice: make([]int, len(pr.same)), Peak: tl.Peak.Bytes, Status: solve.Optimal, Closed: NothingAdded}
 	return &Result{Class: "flat", Plan: keepAll(), Timeline: tl, Solution: sol, Untreated: true}, nil
 }
 
@@ -94,10 +95,10 @@ func (g graphs) fastest(req Request, search func(Request) (*Result, error)) (*Re
 		return nil, none
 	}
 	if g.of(best.Plan.Kind()) != g.of(best.kind) { // found by rows of another graph, on which it takes more
-		best.Solution.closedBy(0)
+		best.Solution.ClosedBy(0)
 	} else if by := best.least - least; by > 0 { // plans of another kind may take less than what is proved of this one's
 		m := micro(best.Timeline)
-		best.Solution.closedBy(max(0, best.Solution.Bound-(by+m-1)/m))
+		best.Solution.ClosedBy(max(0, best.Solution.Bound-(by+m-1)/m))
 	}
 	return best, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/strategy/solve"
 )
 
 // more are the options beyond the plain menu that a request allows.
@@ -68,7 +69,7 @@ func (g graphs) windowed(ctx context.Context, req Request) (*Result, error) {
 		return without, errWithout
 	case errWithout != nil || with.Timeline.Times.Step() < without.Timeline.Times.Step():
 		if with.Solution != nil {
-			with.Solution.Status, with.Solution.Closed = Feasible, "copies overlap"
+			with.Solution.Status, with.Solution.Closed = solve.Feasible, "copies overlap"
 		}
 		return with, nil
 	}
@@ -87,7 +88,7 @@ func (pr *pricing) host(choice []int) int64 {
 // solveWithin solves the flat problem under a cap on host memory (0: none). The cap is one more additive resource: a
 // price per host byte is raised until the cheapest plan keeps to the cap, so the plan is legal and its bound is the
 // one without the cap (Lagrangian relaxation; equal bounds prove it optimal).
-func (pr *pricing) solveWithin(ctx context.Context, p *Problem, limit int64) (*Solution, error) {
+func (pr *pricing) solveWithin(ctx context.Context, p *solve.Problem, limit int64) (*solve.Solution, error) {
 	sol, err := pr.solve(ctx, p)
 	if err != nil || limit <= 0 || pr.host(sol.Choice) <= limit {
 		return sol, err
@@ -98,26 +99,26 @@ func (pr *pricing) solveWithin(ctx context.Context, p *Problem, limit int64) (*S
 		return nil, err
 	}
 	if least == nil {
-		return nil, &InfeasibleError{Budget: p.Budget}
+		return nil, &solve.InfeasibleError{Budget: p.Budget}
 	}
-	priced := func(perMiB int64) (*Solution, error) {
+	priced := func(perMiB int64) (*solve.Solution, error) {
 		q := *p
-		q.Blocks = make([]Block, len(p.Blocks))
+		q.Blocks = make([]solve.Block, len(p.Blocks))
 		for i := range p.Blocks {
 			q.Blocks[i] = p.Blocks[i]
-			q.Blocks[i].Choices = append([]Choice(nil), p.Blocks[i].Choices...)
+			q.Blocks[i].Choices = append([]solve.Choice(nil), p.Blocks[i].Choices...)
 			for k := range q.Blocks[i].Choices {
 				q.Blocks[i].Choices[k].Time += pr.hostMiB(k, i) * perMiB
 			}
 		}
 		s, err := pr.solve(ctx, &q)
 		if err == nil {
-			_, s.Time = p.Evaluate(&Solution{Choice: s.Choice, Head: s.Head})
+			_, s.Time = p.Evaluate(&solve.Solution{Choice: s.Choice, Head: s.Head})
 		}
 		return s, err
 	}
 	lo, hi := int64(0), int64(1)
-	var best *Solution
+	var best *solve.Solution
 	for most := pr.highestPrice(p); hi <= most; hi *= 4 {
 		s, err := priced(hi)
 		if err != nil {
@@ -147,9 +148,9 @@ func (pr *pricing) solveWithin(ctx context.Context, p *Problem, limit int64) (*S
 			best = s
 		}
 	}
-	best.Bound, best.Status, best.Closed = bound, Feasible, "host memory priced"
+	best.Bound, best.Status, best.Closed = bound, solve.Feasible, "host memory priced"
 	if best.Time == bound {
-		best.Status = Optimal
+		best.Status = solve.Optimal
 	}
 	return best, nil
 }
@@ -159,8 +160,8 @@ func (pr *pricing) hostMiB(k, layer int) int64 { return (pr.at(k, layer).Host + 
 
 // highestPrice is the highest price of a MiB of host memory that is tried: beyond any time that it can save, or where
 // times would add up to more than a problem may hold.
-func (pr *pricing) highestPrice(p *Problem) int64 {
-	room, mib := int64(largest), int64(1)
+func (pr *pricing) highestPrice(p *solve.Problem) int64 {
+	room, mib := int64(solve.Largest), int64(1)
 	for i := range p.Blocks {
 		var slowest, most int64
 		for k := range p.Blocks[i].Choices {
@@ -172,11 +173,11 @@ func (pr *pricing) highestPrice(p *Problem) int64 {
 }
 
 // leastHost is the plan within the budget that puts the fewest bytes into host memory, nil if they are above the limit.
-func (pr *pricing) leastHost(ctx context.Context, p *Problem, limit int64) (*Solution, error) {
+func (pr *pricing) leastHost(ctx context.Context, p *solve.Problem, limit int64) (*solve.Solution, error) {
 	s, err := pr.solve(ctx, pr.hosted(p, nil))
 	if err != nil || pr.host(s.Choice) > limit {
 		return nil, err
 	}
-	_, s.Time = p.Evaluate(&Solution{Choice: s.Choice, Head: s.Head})
+	_, s.Time = p.Evaluate(&solve.Solution{Choice: s.Choice, Head: s.Head})
 	return s, nil
 }

@@ -93,7 +93,7 @@ func TestHighestPriceOfHostMemory(t *testing.T) {
 			prob.Blocks[i].Choices[k].Time += pr.hostMiB(k, i) * pr.highestPrice(pr.problem(p.Graph))
 		}
 	}
-	if err := prob.validate(); err != nil {
+	if err := prob.Validate(); err != nil {
 		t.Error(err)
 	}
 }

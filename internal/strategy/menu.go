@@ -7,6 +7,7 @@ import (
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/strategy/solve"
 )
 
 // pricing is what the options of a menu cost at every layer, as differences of whole-graph simulations in which all
@@ -129,10 +130,10 @@ func (pr *pricing) keeps(k, layer int) int64 {
 }
 
 // choice is option k at a layer as a row of the flat problem; up and down lift forward and backward onto its base.
-func (pr *pricing) choice(k, layer int, up, down int64) Choice {
+func (pr *pricing) choice(k, layer int, up, down int64) solve.Choice {
 	b := pr.at(k, layer)
 	s := pr.keeps(k, layer) + b.Carried
-	return Choice{
+	return solve.Choice{
 		Label:    pr.options[k].Name,
 		Save:     s,
 		Linger:   b.ForwardAfter + pr.freed(pr.same[layer], k) - b.ForwardBefore - s, // counted to the end of forward, whoever keeps it
@@ -147,15 +148,15 @@ func (pr *pricing) choice(k, layer int, up, down int64) Choice {
 //
 // With D_i = before_i − after_i what layer i's backward releases net of the gradients g_i that it leaves, telescoping gives
 // before_i = after_0 + Σ_{j≤i} D_j, so with s_i = D_i + g_i and Base = after_0 − Σ g the rows of Problem hold exactly.
-func (pr *pricing) problem(g *model.Graph) *Problem {
+func (pr *pricing) problem(g *model.Graph) *solve.Problem {
 	first, last := layerBlocks(g)
-	p := &Problem{}
+	p := &solve.Problem{}
 	ref := pr.ref
 	var grads int64
 	held := pr.held
 	for i := range g.Layers {
 		b := &ref[g.LayerBlock(i)]
-		blk := Block{Grad: b.Grad + b.Carried}
+		blk := solve.Block{Grad: b.Grad + b.Carried}
 		grads += blk.Grad
 		held += b.Carried
 		p.Blocks = append(p.Blocks, blk)
@@ -172,14 +173,14 @@ func (pr *pricing) problem(g *model.Graph) *Problem {
 			p.Blocks[i].Choices = append(p.Blocks[i].Choices, pr.choice(k, i, forward-p.Base, backward-p.Base))
 		}
 	}
-	head := Choice{Label: "head"}
+	head := solve.Choice{Label: "head"}
 	for i := last + 1; i < len(g.Blocks); i++ {
 		b := &ref[i]
 		head.Forward = max(head.Forward, forward-p.Base+b.ForwardPeak-ref[last].ForwardAfter)
 		head.Backward = max(head.Backward, b.BackwardPeak-p.Base-held)
 	}
 	head.Forward += pr.freedByHead()
-	p.Head = []Choice{head}
+	p.Head = []solve.Choice{head}
 	p.Floor = pr.floor(g)
 	return p
 }

@@ -9,15 +9,16 @@ import (
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/strategy/solve"
 )
 
 // The search on a chain's frontier goes by prices on the safe side, and looks at plans whose believed peak is near the
 // budget. So plans of the class that are known by name are looked at beside it, by the simulator alone.
 
 // family are the uniform plans of the class. The plan that keeps everything comes first.
-func (m *nestedModel) family(maxForwards int) [][]NestedNode {
+func (m *nestedModel) family(maxForwards int) [][]solve.NestedNode {
 	n := len(m.chain.Stages)
-	out := [][]NestedNode{m.keeping(0, n-1)}
+	out := [][]solve.NestedNode{m.keeping(0, n-1)}
 	if maxForwards == 1 {
 		return out
 	}
@@ -32,15 +33,15 @@ func (m *nestedModel) family(maxForwards int) [][]NestedNode {
 
 // uniform are segments of k layers each; nested: every layer of them is a checkpoint of its own but the last, which the
 // segment's backward needs at once.
-func (m *nestedModel) uniform(k int, nested bool) []NestedNode {
-	var out []NestedNode
+func (m *nestedModel) uniform(k int, nested bool) []solve.NestedNode {
+	var out []solve.NestedNode
 	n := len(m.chain.Stages)
 	for first := 0; first < n; first += k {
 		last := min(first+k, n) - 1
 		inner := m.keeping(first, last)
 		if nested {
 			for i, x := range inner[:len(inner)-1] {
-				inner[i] = m.checkpoint(x.First, x.First, []NestedNode{x})
+				inner[i] = m.checkpoint(x.First, x.First, []solve.NestedNode{x})
 			}
 		}
 		out = append(out, m.checkpoint(first, last, inner))
@@ -49,16 +50,16 @@ func (m *nestedModel) uniform(k int, nested bool) []NestedNode {
 }
 
 // keeping are layers that keep everything.
-func (m *nestedModel) keeping(first, last int) []NestedNode {
-	var out []NestedNode
+func (m *nestedModel) keeping(first, last int) []solve.NestedNode {
+	var out []solve.NestedNode
 	for l := first; l <= last; l++ {
-		out = append(out, NestedNode{Kind: Keep, First: l, Last: l, Option: m.keep()})
+		out = append(out, solve.NestedNode{Kind: solve.Keep, First: l, Last: l, Option: m.keep()})
 	}
 	return out
 }
 
-func (m *nestedModel) checkpoint(first, last int, inner []NestedNode) NestedNode {
-	return NestedNode{Kind: Checkpoint, First: first, Last: last, Option: -1, Inner: inner}
+func (m *nestedModel) checkpoint(first, last int, inner []solve.NestedNode) solve.NestedNode {
+	return solve.NestedNode{Kind: solve.Checkpoint, First: first, Last: last, Option: -1, Inner: inner}
 }
 
 // keep is the chain's option that keeps everything.
@@ -67,14 +68,14 @@ func (m *nestedModel) keep() int {
 }
 
 // flat are the nodes of a flat plan whose options the chain has; nil if it has not.
-func (m *nestedModel) flat(options []plan.Option, choice []int) []NestedNode {
-	var out []NestedNode
+func (m *nestedModel) flat(options []plan.Option, choice []int) []solve.NestedNode {
+	var out []solve.NestedNode
 	for l, k := range choice {
 		o := &options[k]
 		n := slices.IndexFunc(m.options, func(c int) bool { return m.menu[c].Name == o.Name })
 		switch {
 		case n >= 0:
-			out = append(out, NestedNode{Kind: Keep, First: l, Last: l, Option: n})
+			out = append(out, solve.NestedNode{Kind: solve.Keep, First: l, Last: l, Option: n})
 		case o.Name == plan.Full.Name:
 			out = append(out, m.checkpoint(l, l, m.keeping(l, l)))
 		default:
@@ -85,8 +86,8 @@ func (m *nestedModel) flat(options []plan.Option, choice []int) []NestedNode {
 }
 
 // known is a plan of the class with what the chain says of it; nothing is proved of it yet.
-func (m *nestedModel) known(nodes []NestedNode) *NestedSolution {
-	s := &NestedSolution{Nodes: nodes, Status: Feasible}
+func (m *nestedModel) known(nodes []solve.NestedNode) *solve.NestedSolution {
+	s := &solve.NestedSolution{Nodes: nodes, Status: solve.Feasible}
 	s.Peak, s.Time = m.chain.Evaluate(nodes, 0)
 	return s
 }
@@ -119,8 +120,8 @@ func (m *nestedModel) named(pr *pricing, budget int64) (*nestedPlan, error) {
 		if tl.Peak.Bytes <= budget && (best == nil || tl.Times.Step() < best.timeline.Times.Step()) {
 			micro := int64(max(1, tl.Graph().Spec.Train.GradAccum))
 			time := tl.Times.Step() - tl.Times.Optimizer
-			best = &nestedPlan{pl, tl, &NestedSolution{
-				Peak: tl.Peak.Bytes, Time: time / micro, Status: Feasible,
+			best = &nestedPlan{pl, tl, &solve.NestedSolution{
+				Peak: tl.Peak.Bytes, Time: time / micro, Status: solve.Feasible,
 				Bound: (time - tl.Times.Extra()) / micro, Limit: budget, // no plan takes less than the step without recompute
 			}, m}
 		}
@@ -131,17 +132,17 @@ func (m *nestedModel) named(pr *pricing, budget int64) (*nestedPlan, error) {
 // maxKnown bounds the known plans that are simulated, for long chains: those that peak lowest by the chain's prices.
 const maxKnown = 24
 
-func lowest(known []*NestedSolution) []*NestedSolution {
-	slices.SortStableFunc(known, func(a, b *NestedSolution) int { return cmp.Compare(a.Peak, b.Peak) })
+func lowest(known []*solve.NestedSolution) []*solve.NestedSolution {
+	slices.SortStableFunc(known, func(a, b *solve.NestedSolution) int { return cmp.Compare(a.Peak, b.Peak) })
 	return known[:min(maxKnown, len(known))]
 }
 
 // faster looks through the known plans for one within the budget that is faster than best, which may be nil. Times by
 // the chain are those of the simulator, so that the fastest are simulated first, and few.
-func (m *nestedModel) faster(pr *pricing, known []*NestedSolution, best *nestedPlan, budget int64) (*nestedPlan, error) {
-	known = slices.DeleteFunc(known, func(s *NestedSolution) bool { return best != nil && s.Time >= best.solution.Time })
+func (m *nestedModel) faster(pr *pricing, known []*solve.NestedSolution, best *nestedPlan, budget int64) (*nestedPlan, error) {
+	known = slices.DeleteFunc(known, func(s *solve.NestedSolution) bool { return best != nil && s.Time >= best.solution.Time })
 	known = lowest(known)
-	slices.SortStableFunc(known, func(a, b *NestedSolution) int { return cmp.Compare(a.Time, b.Time) })
+	slices.SortStableFunc(known, func(a, b *solve.NestedSolution) int { return cmp.Compare(a.Time, b.Time) })
 	for _, s := range known {
 		found, err := m.judged(pr, s)
 		if err != nil {
@@ -155,7 +156,7 @@ func (m *nestedModel) faster(pr *pricing, known []*NestedSolution, best *nestedP
 }
 
 // judged simulates a solution's plan.
-func (m *nestedModel) judged(pr *pricing, s *NestedSolution) (*nestedPlan, error) {
+func (m *nestedModel) judged(pr *pricing, s *solve.NestedSolution) (*nestedPlan, error) {
 	pl := m.plan(s.Nodes)
 	tl, err := pr.judge(pl, pr.sheet)
 	return &nestedPlan{pl, tl, s, m}, err
@@ -163,19 +164,19 @@ func (m *nestedModel) judged(pr *pricing, s *NestedSolution) (*nestedPlan, error
 
 // flatOf is the fastest flat plan within the budget of those whose options the chain has, the leanest one for a budget of
 // 0; nil if there is none.
-func (m *nestedModel) flatOf(ctx context.Context, pr *pricing, p *memory.Program, budget int64) (*NestedSolution, error) {
+func (m *nestedModel) flatOf(ctx context.Context, pr *pricing, p *memory.Program, budget int64) (*solve.NestedSolution, error) {
 	q := *pr
 	q.prune(func(k int) bool { return slices.Contains(m.options, k) || pr.options[k].Name == plan.Full.Name })
 	prob := q.problem(p.Graph)
 	prob.Budget = budget
-	var sol *Solution
+	var sol *solve.Solution
 	var err error
 	if budget == 0 {
 		sol, _, err = q.leanestFlat(ctx, prob, Request{Sheet: pr.sheet})
 	} else {
 		sol, _, err = q.judged(ctx, prob, Request{Sheet: pr.sheet})
 	}
-	var inf *InfeasibleError
+	var inf *solve.InfeasibleError
 	switch {
 	case errors.As(err, &inf):
 		return nil, nil

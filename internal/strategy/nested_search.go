@@ -6,6 +6,7 @@ import (
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/strategy/solve"
 )
 
 // beliefSlack: the frontier is computed up to an eighth above the budget, since the chain believes in up to that much
@@ -16,7 +17,7 @@ const beliefSlack = 8
 type nestedPlan struct {
 	plan     *plan.Plan
 	timeline *memory.Timeline
-	solution *NestedSolution
+	solution *solve.NestedSolution
 	model    *nestedModel
 }
 
@@ -42,8 +43,8 @@ func (m *nestedModel) within(ctx context.Context, pr *pricing, p *memory.Program
 		return nil, nil
 	}
 	m.chain.Budget = budget + budget/beliefSlack
-	front, err := NestedFrontier(ctx, m.chain)
-	var inf *InfeasibleError
+	front, err := solve.NestedFrontier(ctx, m.chain)
+	var inf *solve.InfeasibleError
 	var best *nestedPlan
 	switch {
 	case err == nil:
@@ -53,7 +54,7 @@ func (m *nestedModel) within(ctx context.Context, pr *pricing, p *memory.Program
 	case !errors.As(err, &inf):
 		return nil, err
 	}
-	var known []*NestedSolution
+	var known []*solve.NestedSolution
 	for _, nodes := range m.family(m.chain.MaxForwards) {
 		known = append(known, m.known(nodes))
 	}
@@ -77,17 +78,17 @@ func (m *nestedModel) within(ctx context.Context, pr *pricing, p *memory.Program
 
 // prove finds how far the plan's time is from the least under a budget, or under the plan's own believed peak where that is
 // more. front is the chain's frontier up to its budget, nil if that is not known.
-func (n *nestedPlan) prove(ctx context.Context, front *NestedTradeOff, budget int64) error {
+func (n *nestedPlan) prove(ctx context.Context, front *solve.NestedTradeOff, budget int64) error {
 	limit := max(budget, n.solution.Peak)
 	if front == nil || limit > n.model.chain.Budget {
 		c := *n.model.chain
 		c.Budget = limit
 		var err error
-		if front, err = NestedFrontier(ctx, &c); err != nil {
+		if front, err = solve.NestedFrontier(ctx, &c); err != nil {
 			return err
 		}
 	}
-	n.solution.bound(front, limit)
+	n.solution.BoundBy(front, limit)
 	return nil
 }
 
@@ -100,7 +101,7 @@ func (pr *pricing) leanestNested(ctx context.Context, p *memory.Program, req Req
 	}
 	m.chain.MaxForwards = req.MaxForwards
 	var best *nestedPlan
-	look := func(s *NestedSolution) error {
+	look := func(s *solve.NestedSolution) error {
 		found, err := m.judged(pr, s)
 		if err == nil && (best == nil || found.below(best)) {
 			best = found
@@ -121,14 +122,14 @@ func (pr *pricing) leanestNested(ctx context.Context, p *memory.Program, req Req
 	if best != nil && best.timeline.Peak.Bytes <= m.chain.Floor {
 		return best, nil
 	}
-	if m.chain.Budget, err = MinNestedMemory(ctx, m.chain); err != nil {
+	if m.chain.Budget, err = solve.MinNestedMemory(ctx, m.chain); err != nil {
 		return nil, err
 	}
-	sol, err := SolveNested(ctx, m.chain)
+	sol, err := solve.SolveNested(ctx, m.chain)
 	if err != nil {
 		return nil, err
 	}
-	known := []*NestedSolution{}
+	known := []*solve.NestedSolution{}
 	for _, nodes := range m.family(req.MaxForwards) {
 		known = append(known, m.known(nodes))
 	}
@@ -162,22 +163,8 @@ func (n *nestedPlan) below(o *nestedPlan) bool {
 // maxLower bounds the searches for a peak that is lower still. Each lowers it; as a rule the first finds nothing.
 const maxLower = 64
 
-// bound gives the solution the least time of the frontier under a limit.
-func (s *NestedSolution) bound(front *NestedTradeOff, limit int64) {
-	s.Limit = limit
-	for _, p := range front.Points {
-		if p.Peak <= s.Limit {
-			s.Bound = p.Time
-		}
-	}
-	s.Status = Optimal
-	if s.Bound < s.Time {
-		s.Status = Feasible
-	}
-}
-
 // search simulates plans of the frontier.
-func (m *nestedModel) search(pr *pricing, front *NestedTradeOff, budget int64) (*nestedPlan, error) {
+func (m *nestedModel) search(pr *pricing, front *solve.NestedTradeOff, budget int64) (*nestedPlan, error) {
 	// believed peaks are upper bounds that rise along the frontier: the first that fits for sure, and the faster ones
 	// after it until the simulator refuses several in a row
 	at := 0

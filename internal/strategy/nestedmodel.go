@@ -6,6 +6,7 @@ import (
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/strategy/solve"
 )
 
 // nestedModel is a model's layers as a chain for SolveNested.
@@ -15,7 +16,7 @@ import (
 // checkpoint that is so; outside, the chain believes one boundary tensor too much for each such layer. The simulator has
 // the last word, and the search goes on through the chain's frontier to the fastest plan that it lets pass.
 type nestedModel struct {
-	chain   *Chain
+	chain   *solve.Chain
 	options []int // the option of the menu behind each option of a stage
 	menu    []plan.Option
 }
@@ -36,7 +37,7 @@ func (pr *pricing) nestedModel(p *memory.Program) (*nestedModel, error) {
 	}
 	base := max(0, min(forward-a[0], backward-a[0]-a[len(a)-1]))
 	held := inputsHeld(p, pr)
-	c := &Chain{Base: base, Input: a[0], Floor: pr.floor(g)}
+	c := &solve.Chain{Base: base, Input: a[0], Floor: pr.floor(g)}
 	ids, stops, err := pr.nestedOptions()
 	if err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func (pr *pricing) nestedModel(p *memory.Program) (*nestedModel, error) {
 	casts := pr.casts(g)
 	lift := max(forward+casts, backward-a[len(a)-1]+a[0])
 	for i := range g.Layers {
-		st := Stage{Type: 1 + pr.same[i], Output: a[i+1], Gradient: a[i+1], Grad: ref[first+i].Grad}
+		st := solve.Stage{Type: 1 + pr.same[i], Output: a[i+1], Gradient: a[i+1], Grad: ref[first+i].Grad}
 		for n, k := range ids {
 			b := pr.at(k, i)
 			s := pr.keeps(k, i)
@@ -56,7 +57,7 @@ func (pr *pricing) nestedModel(p *memory.Program) (*nestedModel, error) {
 			if held[k][pr.same[i]] {
 				saved, operands = max(0, saved-a[i]), base+max(a[i], saved)
 			}
-			st.Options = append(st.Options, StageOption{
+			st.Options = append(st.Options, solve.StageOption{
 				Label: pr.options[k].Name, Saved: saved,
 				Forward:          b.Forward,
 				EarlyStop:        stops[n][pr.same[i]],
@@ -68,7 +69,7 @@ func (pr *pricing) nestedModel(p *memory.Program) (*nestedModel, error) {
 		}
 		c.Stages = append(c.Stages, st)
 	}
-	loss := Choice{Label: "head"}
+	loss := solve.Choice{Label: "head"}
 	for i := last + 1; i < len(g.Blocks); i++ {
 		b := &ref[i]
 		loss.Forward = max(loss.Forward, forward+casts+pr.freedByHead()+b.ForwardPeak-ref[last].ForwardAfter-base-a[len(a)-1])
@@ -76,7 +77,7 @@ func (pr *pricing) nestedModel(p *memory.Program) (*nestedModel, error) {
 		loss.Time += b.Forward + b.Backward
 		c.LossGrad += b.Grad
 	}
-	c.Loss = []Choice{loss}
+	c.Loss = []solve.Choice{loss}
 	return m, nil
 }
 
@@ -189,11 +190,11 @@ func isHidden(g *model.Graph, t model.TensorID) bool {
 }
 
 // plan turns a solution's nodes into a plan.
-func (m *nestedModel) plan(nodes []NestedNode) *plan.Plan {
+func (m *nestedModel) plan(nodes []solve.NestedNode) *plan.Plan {
 	return &plan.Plan{Strategy: "optimal", Nodes: m.nodes(nodes)}
 }
 
-func (m *nestedModel) nodes(ns []NestedNode) []plan.Node {
+func (m *nestedModel) nodes(ns []solve.NestedNode) []plan.Node {
 	var out []plan.Node
 	leaf := func(l int, o plan.Option) {
 		if len(o.Regions) == 0 {
@@ -209,7 +210,7 @@ func (m *nestedModel) nodes(ns []NestedNode) []plan.Node {
 		if n.First >= len(m.chain.Stages) {
 			continue // the loss
 		}
-		if n.Kind == Keep {
+		if n.Kind == solve.Keep {
 			leaf(n.First, m.menu[m.options[n.Option]])
 			continue
 		}

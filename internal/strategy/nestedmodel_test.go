@@ -7,6 +7,7 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/strategy/solve"
 	"ckptplan/internal/unit"
 )
 
@@ -41,7 +42,7 @@ func TestNestedBelowFlat(t *testing.T) {
 				kept += st.Options[0].Forward + st.Options[0].Backward
 			}
 			kept += m.chain.Loss[0].Time
-			front, err := NestedFrontier(context.Background(), m.chain)
+			front, err := solve.NestedFrontier(context.Background(), m.chain)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,11 +7,12 @@ import (
 	"slices"
 
 	"ckptplan/internal/memory"
+	"ckptplan/internal/strategy/solve"
 )
 
 // TradeOff is the whole frontier of flat plans of a model, with the named strategies beside it.
 type TradeOff struct {
-	Points []FrontierPoint
+	Points []solve.FrontierPoint
 	// Loss is Frontier.Loss.
 	Loss int64
 	// BaseTime is the step without recompute, in nanoseconds; a point's Time comes on top.
@@ -43,7 +44,7 @@ func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int6
 			return nil, err
 		}
 	}
-	t.Points = append(t.Points, FrontierPoint{Peak: none.Peak.Bytes}) // exact, where the search charges what layers share
+	t.Points = append(t.Points, solve.FrontierPoint{Peak: none.Peak.Bytes}) // exact, where the search charges what layers share
 	t.Points = undominated(t.Points)
 	t.Named, err = g.baselines(ctx, req)
 	return t, err
@@ -59,12 +60,12 @@ func (t *TradeOff) search(ctx context.Context, g graphs, req Request, quantum in
 	pr.prune(nil)
 	prob := pr.problem(p.Graph)
 	prob.Base += pr.sharedBytes()
-	f, err := SolveFrontier(ctx, prob, quantum)
+	f, err := solve.SolveFrontier(ctx, prob, quantum)
 	if quantum <= 1 {
 		quantum = 0
-		for q := int64(leastQuantum); errors.Is(err, ErrEffort) && q <= largest/int64(len(prob.Blocks)+2); q *= 2 {
+		for q := int64(leastQuantum); errors.Is(err, solve.ErrEffort) && q <= solve.Largest/int64(len(prob.Blocks)+2); q *= 2 {
 			quantum = q
-			f, err = SolveFrontier(ctx, prob, q)
+			f, err = solve.SolveFrontier(ctx, prob, q)
 		}
 	}
 	if err != nil {
@@ -74,18 +75,18 @@ func (t *TradeOff) search(ctx context.Context, g graphs, req Request, quantum in
 	more := (pr.keep.Times.Step() - t.BaseTime) / micro(pr.keep)
 	for _, x := range f.Points {
 		if x.Time > 0 || !g.differ() { // the plan that treats nothing runs on a graph of its own
-			t.Points = append(t.Points, FrontierPoint{Peak: x.Peak, Time: x.Time + more})
+			t.Points = append(t.Points, solve.FrontierPoint{Peak: x.Peak, Time: x.Time + more})
 		}
 	}
 	return nil
 }
 
 // undominated are the points that no other beats in both peak and time, by rising peak.
-func undominated(points []FrontierPoint) []FrontierPoint {
-	slices.SortFunc(points, func(a, b FrontierPoint) int {
+func undominated(points []solve.FrontierPoint) []solve.FrontierPoint {
+	slices.SortFunc(points, func(a, b solve.FrontierPoint) int {
 		return cmp.Or(cmp.Compare(a.Peak, b.Peak), cmp.Compare(a.Time, b.Time))
 	})
-	var out []FrontierPoint
+	var out []solve.FrontierPoint
 	for _, p := range points {
 		if len(out) == 0 || p.Time < out[len(out)-1].Time {
 			out = append(out, p)
@@ -144,7 +145,7 @@ func (g graphs) leanest(ctx context.Context, req Request, limit float64) (*Resul
 	pr.capped = req.HostMemory > 0
 	pr.prune(nil)
 	prob := pr.problem(p.Graph)
-	prob.Budget = largest
+	prob.Budget = solve.Largest
 	if limit < 0 {
 		return pr.leanest(ctx, p, prob, req, nil)
 	}

@@ -8,6 +8,7 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/strategy/solve"
 	"ckptplan/internal/unit"
 )
 
@@ -53,9 +54,9 @@ type Result struct {
 	Leanest bool // the plan has the lowest peak of its class, and is not the fastest
 	// Untreated: the plan treats no layer, on a graph of its own (see graphs), so that none is faster.
 	Untreated bool
-	Solution  *Solution
-	Problem   *Problem
-	Nested    *NestedSolution
+	Solution  *solve.Solution
+	Problem   *solve.Problem
+	Nested    *solve.NestedSolution
 	Menu      []MenuEntry
 	nested    *nestedModel // whose chain Nested answers
 	kind      string       // of plans that were searched
@@ -154,7 +155,7 @@ func (g graphs) search(ctx context.Context, req Request) (*Result, error) {
 		}
 	}
 	flat, tl, err := pr.judged(ctx, prob, req)
-	var inf *InfeasibleError
+	var inf *solve.InfeasibleError
 	if err != nil && !errors.As(err, &inf) {
 		return nil, err
 	}
@@ -243,7 +244,7 @@ func planOf(options []plan.Option, choice []int) *plan.Plan {
 }
 
 // noPlan says what the smallest budget of the class would be, and simulates the plan that reaches it.
-func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *Problem, req Request, res *Result) error {
+func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *solve.Problem, req Request, res *Result) error {
 	e := &NoPlanError{Budget: req.Budget, Named: res.Named}
 	least, err := pr.leanest(ctx, p, prob, req, res.leanestNested)
 	if err != nil {

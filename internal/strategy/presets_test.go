@@ -8,6 +8,7 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/strategy/solve"
 	"ckptplan/internal/unit"
 )
 
@@ -82,7 +83,7 @@ func TestClassSettings(t *testing.T) {
 }
 
 // leastFlat prices a program's options and finds the flat plan with the lowest peak.
-func leastFlat(t *testing.T, p *memory.Program, sheet *gpu.Sheet) (*pricing, *Solution) {
+func leastFlat(t *testing.T, p *memory.Program, sheet *gpu.Sheet) (*pricing, *solve.Solution) {
 	t.Helper()
 	pr, err := graphs{"none": p}.price(p, sheet, nil)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/strategy/solve"
 )
 
 // BenchmarkMenu405B prices the whole menu of Llama-3.1-405B by simulation.
@@ -28,7 +29,7 @@ func BenchmarkFlat405B(b *testing.B) {
 	for b.Loop() {
 		prob.Budget = low + (top-low)*int64(1+n%19)/20
 		n++
-		if _, err := SolveFlat(context.Background(), prob); err != nil {
+		if _, err := solve.SolveFlat(context.Background(), prob); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -48,7 +49,7 @@ func BenchmarkFlatAutocast(b *testing.B) {
 	for b.Loop() {
 		prob.Budget = low + (top-low)*int64(1+n%9)/10
 		n++
-		s, err := SolveFlat(context.Background(), prob)
+		s, err := solve.SolveFlat(context.Background(), prob)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -58,7 +59,7 @@ func BenchmarkFlatAutocast(b *testing.B) {
 }
 
 // atHand prices a program's menu and gives the problem with the least and the greatest peak that budgets lie between.
-func atHand(b *testing.B, p *memory.Program, sheet *gpu.Sheet) (prob *Problem, low, top int64, options int) {
+func atHand(b *testing.B, p *memory.Program, sheet *gpu.Sheet) (prob *solve.Problem, low, top int64, options int) {
 	b.Helper()
 	pr, err := graphs{"none": p}.price(p, sheet, nil)
 	if err != nil {
@@ -66,7 +67,7 @@ func atHand(b *testing.B, p *memory.Program, sheet *gpu.Sheet) (prob *Problem, l
 	}
 	pr.prune(nil)
 	prob = pr.problem(p.Graph)
-	least, err := MinMemory(context.Background(), prob)
+	least, err := solve.MinMemory(context.Background(), prob)
 	if err != nil {
 		b.Fatal(err)
 	}

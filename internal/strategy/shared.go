@@ -6,6 +6,7 @@ import (
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/strategy/solve"
 )
 
 // shared is a storage that several layers read and that some options at some layers keep: the mask of eager attention, or
@@ -191,13 +192,13 @@ func (s *shared) released(k int) int {
 
 // charge gives the problem in which block first[u] is the first that keeps what is shared in unit u (len(Blocks): none
 // does), for the units that first names, and the options that each block still has.
-func (pr *pricing) charge(p *Problem, first []int) (*Problem, [][]int) {
+func (pr *pricing) charge(p *solve.Problem, first []int) (*solve.Problem, [][]int) {
 	q := *p
 	q.Blocks = slices.Clone(p.Blocks)
 	kept := make([][]int, len(q.Blocks))
 	for i := range q.Blocks {
 		b := &q.Blocks[i]
-		var cs []Choice
+		var cs []solve.Choice
 	options:
 		for k, c := range b.Choices {
 			for u, f := range first {
@@ -234,12 +235,12 @@ func (pr *pricing) firstKeepers(choice []int) []int {
 }
 
 // believe is the peak that a problem predicts for a choice.
-func (pr *pricing) believe(p *Problem, choice []int) int64 {
+func (pr *pricing) believe(p *solve.Problem, choice []int) int64 {
 	q, kept := pr.charge(p, pr.firstKeepers(choice))
 	c := make([]int, len(choice))
 	for i, k := range choice {
 		c[i] = slices.Index(kept[i], k)
 	}
-	peak, _ := q.Evaluate(&Solution{Choice: c})
+	peak, _ := q.Evaluate(&solve.Solution{Choice: c})
 	return peak
 }

@@ -4,25 +4,27 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"ckptplan/internal/strategy/solve"
 )
 
 // solve is SolveFlat with what is shared charged once, to its first keeper. The problem without a charge, in which keepers
 // keep for nothing, is a relaxation, and so is every problem in which the first keepers of some units are fixed and the
 // others keep for nothing: solve branches over the first keepers, unit by unit, as long as a relaxation could be faster than
 // the best plan found.
-func (pr *pricing) solve(ctx context.Context, p *Problem) (*Solution, error) {
-	free, err := SolveFlat(ctx, p)
+func (pr *pricing) solve(ctx context.Context, p *solve.Problem) (*solve.Solution, error) {
+	free, err := solve.SolveFlat(ctx, p)
 	if len(pr.shared) == 0 || err != nil {
 		return free, err
 	}
 	b := &branching{pr: pr, p: p}
-	b.relax = func(q *Problem, _ [][]int) (*Solution, error) {
+	b.relax = func(q *solve.Problem, _ [][]int) (*solve.Solution, error) {
 		if b.best == nil {
-			return SolveFlat(ctx, q)
+			return solve.SolveFlat(ctx, q)
 		}
-		return solveFlat(ctx, q, b.best.Time-1)
+		return solve.SolveFlatWithin(ctx, q, b.best.Time-1)
 	}
-	b.settles = func(s *Solution, peak int64) bool {
+	b.settles = func(s *solve.Solution, peak int64) bool {
 		if peak > p.Budget {
 			return false
 		}
@@ -40,42 +42,42 @@ func (pr *pricing) solve(ctx context.Context, p *Problem) (*Solution, error) {
 		}
 	}
 	if b.best == nil {
-		least, err := pr.leastOf(p, func(q *Problem, _ [][]int) (*Solution, error) { return MinMemory(ctx, q) })
+		least, err := pr.leastOf(p, func(q *solve.Problem, _ [][]int) (*solve.Solution, error) { return solve.MinMemory(ctx, q) })
 		if err != nil {
 			return nil, err
 		}
-		return nil, &InfeasibleError{Budget: p.Budget, Needed: least.Peak}
+		return nil, &solve.InfeasibleError{Budget: p.Budget, Needed: least.Peak}
 	}
 	out := *b.best
 	out.Dual = free.Dual
 	switch {
-	case b.stopped || free.Status != Optimal:
-		out.Status, out.Closed, out.Bound = Feasible, "stopped", free.Bound
+	case b.stopped || free.Status != solve.Optimal:
+		out.Status, out.Closed, out.Bound = solve.Feasible, "stopped", free.Bound
 	case out.Time == free.Dual.Bound:
-		out.Status, out.Closed, out.Bound = Optimal, "dual-tight", out.Time
+		out.Status, out.Closed, out.Bound = solve.Optimal, "dual-tight", out.Time
 	default:
-		out.Status, out.Closed, out.Bound = Optimal, "exact-search", out.Time
+		out.Status, out.Closed, out.Bound = solve.Optimal, "exact-search", out.Time
 	}
 	return &out, nil
 }
 
 // leastOf is the plan with the lowest peak, what is shared charged once, where relax finds it for a problem with some units
 // charged; kept are the options that the problem's blocks still have, nil for all.
-func (pr *pricing) leastOf(p *Problem, relax func(q *Problem, kept [][]int) (*Solution, error)) (*Solution, error) {
+func (pr *pricing) leastOf(p *solve.Problem, relax func(q *solve.Problem, kept [][]int) (*solve.Solution, error)) (*solve.Solution, error) {
 	free, err := relax(p, nil)
 	if len(pr.shared) == 0 || err != nil {
 		return free, err
 	}
 	b := &branching{pr: pr, p: p}
-	b.relax = func(q *Problem, kept [][]int) (*Solution, error) {
+	b.relax = func(q *solve.Problem, kept [][]int) (*solve.Solution, error) {
 		s, err := relax(q, kept)
-		var slow *TooSlowError
+		var slow *solve.TooSlowError
 		if errors.As(err, &slow) || err == nil && s.Peak >= b.best.Peak {
 			return nil, nil
 		}
 		return s, err
 	}
-	b.settles = func(s *Solution, peak int64) bool {
+	b.settles = func(s *solve.Solution, peak int64) bool {
 		relaxed := s.Peak
 		if s.Peak = peak; b.best == nil || peak < b.best.Peak {
 			b.best = s
@@ -88,7 +90,7 @@ func (pr *pricing) leastOf(p *Problem, relax func(q *Problem, kept [][]int) (*So
 		}
 	}
 	if b.stopped {
-		b.best.Status = Feasible
+		b.best.Status = solve.Feasible
 	}
 	return b.best, nil
 }
@@ -96,13 +98,13 @@ func (pr *pricing) leastOf(p *Problem, relax func(q *Problem, kept [][]int) (*So
 // branching is a search over the first keepers of the shared units.
 type branching struct {
 	pr *pricing
-	p  *Problem
+	p  *solve.Problem
 	// relax solves a problem with some units charged; nil: nothing better than best can come of it.
-	relax func(q *Problem, kept [][]int) (*Solution, error)
+	relax func(q *solve.Problem, kept [][]int) (*solve.Solution, error)
 	// settles looks at a relaxation's plan with its peak when all is charged, and takes it for best if it is better. It is
 	// true if no plan with these first keepers is better than that one.
-	settles func(s *Solution, peak int64) bool
-	best    *Solution
+	settles func(s *solve.Solution, peak int64) bool
+	best    *solve.Solution
 	nodes   int
 	stopped bool // the search was cut short
 }
@@ -121,7 +123,7 @@ func (b *branching) walk(first []int) error {
 		return nil
 	}
 	s, err := b.relax(q, kept)
-	var inf *InfeasibleError
+	var inf *solve.InfeasibleError
 	if errors.As(err, &inf) {
 		return nil
 	}
@@ -131,7 +133,7 @@ func (b *branching) walk(first []int) error {
 	for i, k := range s.Choice {
 		s.Choice[i] = kept[i][k]
 	}
-	b.stopped = b.stopped || s.Status != Optimal
+	b.stopped = b.stopped || s.Status != solve.Optimal
 	if b.settles(s, b.pr.believe(b.p, s.Choice)) || len(first) == len(b.pr.shared) {
 		return nil
 	}
@@ -153,7 +155,7 @@ func (b *branching) below(first []int) error {
 func (b *branching) start(ctx context.Context) {
 	q := *b.p
 	q.Base += b.pr.sharedBytes()
-	if s, err := SolveFlat(ctx, &q); err == nil {
+	if s, err := solve.SolveFlat(ctx, &q); err == nil {
 		b.settles(s, b.pr.believe(b.p, s.Choice))
 	}
 }

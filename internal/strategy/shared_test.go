@@ -53,3 +53,14 @@ func TestRowsOfTwoStacks(t *testing.T) {
 		}
 	}
 }
+
+// next counts choice up to n in every place; false after the last.
+func next(choice []int, n int) bool {
+	for u := range choice {
+		if choice[u]++; choice[u] <= n {
+			return true
+		}
+		choice[u] = 0
+	}
+	return false
+}

@@ -8,6 +8,7 @@ import (
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/strategy/solve"
 	"ckptplan/internal/unit"
 )
 
@@ -188,7 +189,7 @@ func (g graphs) masked(ctx context.Context, req Request, free *Result, allowed f
 	prob := pr.problem(p.Graph)
 	prob.Budget = int64(free.TensorBudget)
 	sol, _, err := pr.judged(ctx, prob, req)
-	var inf *InfeasibleError
+	var inf *solve.InfeasibleError
 	if errors.As(err, &inf) {
 		sol, _, err = pr.leanestFlat(ctx, prob, req)
 	}

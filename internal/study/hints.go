@@ -3,6 +3,7 @@ package study
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -250,7 +251,8 @@ func (c *change) line() string {
 	return text[min(1, len(text)):]
 }
 
-// try simulates one change; nil if the spec does not take it (more parts of the loss than the smaller batch has tokens).
+// try simulates one change; nil if the spec does not take it (more parts of the loss than the smaller batch has tokens),
+// or if the plan cannot run with it (adapters and other kernels rename the ops that a plan keeps).
 func (e *Estimation) try(base Choice, c change) (*Hint, error) {
 	spec, err := Vary(e.study.Spec, c.settings)
 	if err != nil {
@@ -266,6 +268,9 @@ func (e *Estimation) try(base Choice, c change) (*Hint, error) {
 		}
 	}
 	p, err := study.Simulate(base)
+	if cannot := new(StrategyError); errors.As(err, &cannot) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

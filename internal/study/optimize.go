@@ -8,6 +8,7 @@ import (
 	"ckptplan/internal/export"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy"
+	"ckptplan/internal/strategy/solve"
 	"ckptplan/internal/unit"
 )
 
@@ -302,9 +303,9 @@ func (o *Optimization) best() string {
 		return fmt.Sprintf("No %s plan has a lower peak.", o.Class)
 	case o.For != nil:
 		return fmt.Sprintf("It is the fastest plan within the budget that %s can run: %s.", o.For.Title, o.Shape)
-	case o.Class == "nested" && o.Solution.Status == string(strategy.Optimal):
+	case o.Class == "nested" && o.Solution.Status == string(solve.Optimal):
 		return "No nested plan within the budget is faster, by prices on the safe side: where they count more bytes than a simulation does, a slightly faster plan may exist."
-	case o.Solution.Status == string(strategy.Optimal):
+	case o.Solution.Status == string(solve.Optimal):
 		return fmt.Sprintf("No %s plan within the budget is faster.", o.Class)
 	}
 	return fmt.Sprintf("The search stopped: a faster plan can save at most %s a step.", unit.Duration(o.Solution.TimeNanoseconds-o.Solution.BoundNanoseconds))

@@ -1,0 +1,56 @@
+package host
+
+import (
+	"fmt"
+
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/unit"
+)
+
+// call is one launch as its kernel sees it: arguments to read, results to write.
+type call struct {
+	*gpu.Args
+	in, out []view
+}
+
+// Has reports whether there is a kernel of that name.
+func Has(k gpu.Kernel) bool { return kernel(k) != nil }
+
+func kernel(k gpu.Kernel) func(c *call) {
+	if run := kernels[k]; run != nil {
+		return run
+	}
+	return plainKernels[k]
+}
+
+// Launch runs a kernel on tensors whose allocations memory gives. A device whose memory Go can address needs no other
+// kernels. It is an error if a tensor reaches beyond its allocation.
+func Launch(k gpu.Kernel, a *gpu.Args, memory func(gpu.DevicePtr) ([]byte, error)) error {
+	run := kernel(k)
+	if run == nil {
+		return fmt.Errorf("the host device has no kernel %s", k)
+	}
+	views := make([]view, len(a.In)+len(a.Out))
+	for i := range views {
+		t := gpu.Tensor{}
+		if i < len(a.In) {
+			t = a.In[i]
+		} else {
+			t = a.Out[i-len(a.In)]
+		}
+		views[i].Tensor = t
+		if t.Ptr == 0 {
+			continue
+		}
+		mem, err := memory(t.Ptr)
+		if err != nil {
+			return fmt.Errorf("kernel %s: %w", k, err)
+		}
+		if first, end := t.Span(); first < 0 || end*t.DType.Size() > int64(len(mem)) {
+			return fmt.Errorf("kernel %s: elements %d to %d lie outside an allocation of %s", k, first, end, unit.Bytes(len(mem)).Both())
+		}
+		views[i].Mem = mem
+	}
+	run(&call{a, views[:len(a.In)], views[len(a.In):]})
+	return nil
+}

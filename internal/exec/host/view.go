@@ -1,0 +1,75 @@
+package host
+
+import (
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/model"
+)
+
+// view is an argument of a kernel.
+type view struct{ gpu.View }
+
+func (v view) broadcast(to model.Dims) view { v.Tensor = v.Broadcast(to); return v }
+
+func (v view) part(i int64) view { v.Tensor = v.Part(i); return v }
+
+func (v view) swapped(i, j int) view { v.Tensor = v.Swapped(i, j); return v }
+
+func (v view) narrow(i int, start, n int64) view { v.Tensor = v.Narrow(i, start, n); return v }
+
+// copyFrom stores another tensor's values, converted to this one's type.
+func (v view) copyFrom(src view) {
+	switch {
+	case gpu.Real(v.DType):
+		v.SetReals(src.Reals())
+	case v.DType == model.Bool:
+		v.SetBools(src.Bools())
+	case gpu.Real(src.DType) || src.DType == model.Bool:
+		out := make([]int64, src.Count())
+		for i, x := range src.Reals() {
+			out[i] = int64(x)
+		}
+		v.SetInts(out)
+	default:
+		v.SetInts(src.Ints())
+	}
+}
+
+// fill stores one value everywhere.
+func (v view) fill(x float32) {
+	switch n := v.Count(); {
+	case gpu.Real(v.DType):
+		v.SetReals(each(make([]float32, n), func(float32) float32 { return x }))
+	case v.DType == model.Bool:
+		v.SetBools(make([]bool, n))
+	default:
+		v.SetInts(filled(n, int64(x)))
+	}
+}
+
+// reduced are the sums of a tensor over the dimensions that are 1 in kept.
+func reduced(v view, kept model.Dims) []float32 {
+	total := make([]float64, kept.Count())
+	at := gpu.Tensor{Shape: kept, Stride: kept.Contiguous()}.Broadcast(v.Shape)
+	x := v.Reals()
+	k := 0
+	at.Rows(func(pos, step, n int64) {
+		for range n {
+			total[pos] += float64(x[k])
+			pos += step
+			k++
+		}
+	})
+	out := make([]float32, len(total))
+	for i, x := range total {
+		out[i] = float32(x)
+	}
+	return out
+}
+
+func plus(x, y []float32) []float32 {
+	r := make([]float32, len(x))
+	for i := range r {
+		r[i] = x[i] + y[i]
+	}
+	return r
+}

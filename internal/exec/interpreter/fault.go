@@ -1,0 +1,152 @@
+package interpreter
+
+import (
+	"math"
+
+	"ckptplan/internal/exec"
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/model"
+)
+
+// Fault is one of the classic mistakes of checkpointing.
+type Fault uint8
+
+// The mistakes that the host engine can make. In each the loss is that of a run without it: only the recompute is
+// wrong, and so are the gradients.
+const (
+	NoFault          Fault = iota
+	FaultRandomState       // the generator is not restored for a recompute
+	FaultInPlace           // the last op that reads a region's input changes it in place
+	FaultPrecision         // the recompute runs in bf16 where forward ran in fp32, or the other way round
+)
+
+// record is what a checkpoint remembers of its forward to tell whether its recompute is the same.
+type record struct {
+	offset   uint64 // the generator's counter
+	versions map[model.StorageID]int
+	inputs   map[model.StorageID]fingerprint
+	ops      map[model.OpID]opRecord
+	told     bool
+}
+
+type opRecord struct {
+	offset  uint64
+	outputs []fingerprint
+}
+
+// fingerprint is a hash of a tensor's values, and of its values rounded to bf16.
+type fingerprint struct{ exact, rounded uint64 }
+
+func (t tensor) fingerprint() fingerprint {
+	f := fingerprint{1469598103934665603, 1469598103934665603}
+	const prime = 1099511628211 // FNV-1a over words
+	for _, v := range t.reals() {
+		f.exact = (f.exact ^ uint64(math.Float32bits(v))) * prime
+		if t.DType == model.F32 {
+			v = gpu.Round(model.BF16, v)
+		}
+		f.rounded = (f.rounded ^ uint64(math.Float32bits(v))) * prime
+	}
+	return f
+}
+
+// capture remembers the inputs.
+func (r *record) capture(p *checkpoint) {
+	r.versions, r.inputs = map[model.StorageID]int{}, map[model.StorageID]fingerprint{}
+	for st, b := range p.inputs {
+		r.versions[st], r.inputs[st] = b.version, b.whole().fingerprint()
+	}
+}
+
+// compareInputs looks for an input that is not what it was.
+func (r *record) compareInputs(p *checkpoint) {
+	for _, st := range p.region.Inputs {
+		if b := p.inputs[st]; b.version != r.versions[st] || b.whole().fingerprint() != r.inputs[st] {
+			p.differs("input")
+			return
+		}
+	}
+}
+
+// differs keeps the first thing that was not the same: what follows from it is not told.
+func (p *checkpoint) differs(what string) {
+	if !p.record.told {
+		p.record.told = true
+		p.engine.seen = append(p.engine.seen, exec.Observation{Region: p.name(), Differs: what})
+	}
+}
+
+// before and after are called around every op of a region, in forward and in recompute.
+func (p *checkpoint) before(f *frame, i model.OpID) {
+	if f.point == nil {
+		if p.record.ops == nil {
+			p.record.ops = map[model.OpID]opRecord{}
+		}
+		p.record.ops[i] = opRecord{offset: p.engine.offset}
+		return
+	}
+	if draws(p.engine.g, &p.engine.g.Ops[i]) > 0 && p.record.ops[i].offset != p.engine.offset {
+		f.point.differs("random state")
+	}
+}
+
+func (p *checkpoint) after(f *frame, i model.OpID) {
+	e := p.engine
+	op := &e.g.Ops[i]
+	if f.point == nil && p.region.Cached[i] {
+		p.keep(f, i)
+	}
+	if op.Row().Work == model.Free {
+		return
+	}
+	rec := p.record.ops[i]
+	for k, t := range e.g.Outputs(op) {
+		now := f.tensor(t).fingerprint()
+		if f.point == nil {
+			rec.outputs = append(rec.outputs, now)
+			continue
+		}
+		if was := rec.outputs[k]; was != now {
+			if was.rounded == now.rounded {
+				f.point.differs("precision")
+			} else {
+				f.point.differs("values")
+			}
+		}
+	}
+	if f.point == nil {
+		p.record.ops[i] = rec
+		p.spoil(f, i)
+	}
+}
+
+// spoil is FaultInPlace: op i, the last of all to read an input of its region, adds 1 to it.
+func (p *checkpoint) spoil(f *frame, i model.OpID) {
+	e := p.engine
+	if e.fault != FaultInPlace {
+		return
+	}
+	for _, st := range p.region.Inputs {
+		if e.last[st] != i || e.g.Storages[st].Born == model.None || p.region.Cached[i] {
+			continue
+		}
+		b := f.buffer(st)
+		if !gpu.Real(b.dtype) {
+			continue
+		}
+		x := b.whole().at()
+		e.launch(gpu.AddScalar, &gpu.Args{In: []gpu.Tensor{x}, Out: []gpu.Tensor{x}, Scalar: 1})
+		b.version++
+	}
+}
+
+// storeType is the type that a new storage has: the graph's, or another under FaultPrecision.
+func (e *engine) storeType(dt model.DType) model.DType {
+	if e.fault != FaultPrecision || e.again == 0 || !gpu.Real(dt) {
+		return dt
+	}
+	if dt == model.F32 {
+		return model.BF16
+	}
+	return model.F32
+}

@@ -1,0 +1,83 @@
+package gpu
+
+import (
+	"math"
+
+	"ckptplan/internal/model"
+)
+
+// Round is x rounded to a floating type, to nearest, ties to even.
+func Round(dt model.DType, x float32) float32 {
+	switch dt {
+	case model.BF16:
+		return fromBF16(toBF16(x))
+	case model.F16:
+		return fromF16(toF16(x))
+	}
+	return x
+}
+
+func encode(dt model.DType, values []float32) []uint16 {
+	out := make([]uint16, len(values))
+	if dt == model.BF16 {
+		for i, x := range values {
+			out[i] = toBF16(x)
+		}
+		return out
+	}
+	for i, x := range values {
+		out[i] = toF16(x)
+	}
+	return out
+}
+
+func decode(dt model.DType, bits []uint16) []float32 {
+	out := make([]float32, len(bits))
+	if dt == model.BF16 {
+		for i, b := range bits {
+			out[i] = fromBF16(b)
+		}
+		return out
+	}
+	for i, b := range bits {
+		out[i] = fromF16(b)
+	}
+	return out
+}
+
+func toBF16(x float32) uint16 {
+	b := math.Float32bits(x)
+	if b&0x7fffffff > 0x7f800000 { // NaN stays one: rounding could carry it to infinity
+		return uint16(b>>16) | 0x40
+	}
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
+}
+
+func fromBF16(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
+
+// toF16 keeps 10 bits of the significand; below 2⁻¹⁴ the spacing is 2⁻²⁴, from 65,520 on values become infinite.
+func toF16(x float32) uint16 {
+	b := math.Float32bits(x)
+	sign, a := uint16(b>>16)&0x8000, b&0x7fffffff
+	switch {
+	case a > 0x7f800000:
+		return sign | 0x7e00
+	case a >= 0x477ff000: // 65,520
+		return sign | 0x7c00
+	case a < 0x38800000: // 2⁻¹⁴; a result of 1,024 is the smallest normal number
+		return sign | uint16(math.RoundToEven(float64(math.Float32frombits(a))*(1<<24)))
+	}
+	return sign | uint16((a+0xfff+a>>13&1)>>13-112<<10)
+}
+
+func fromF16(b uint16) float32 {
+	sign, e, m := uint32(b&0x8000)<<16, uint32(b>>10&0x1f), uint32(b&0x3ff)
+	switch e {
+	case 0:
+		x := float32(m) / (1 << 24)
+		return math.Float32frombits(math.Float32bits(x) | sign)
+	case 0x1f:
+		return math.Float32frombits(sign | 0x7f800000 | m<<13)
+	}
+	return math.Float32frombits(sign | (e+112)<<23 | m<<13)
+}

@@ -1,0 +1,134 @@
+package gpu
+
+import (
+	"unsafe"
+
+	"ckptplan/internal/model"
+)
+
+// View is a tensor whose allocation this process can read and write: memory of the host, or a copy of a device's.
+type View struct {
+	Tensor
+	Mem []byte
+}
+
+// number is an element as it lies in memory.
+type number interface {
+	~float32 | ~uint16 | ~int64 | ~int32 | ~bool
+}
+
+// as is an allocation as a slice of numbers.
+func as[T number](mem []byte) []T {
+	var zero T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem))/unsafe.Sizeof(zero))
+}
+
+// Reals are the values in row-major order, as float32 whatever their type. They must not be written: they may be the
+// memory itself.
+func (v View) Reals() []float32 {
+	switch v.DType {
+	case model.F32:
+		return ordered(v.Tensor, as[float32](v.Mem))
+	case model.BF16, model.F16:
+		return decode(v.DType, ordered(v.Tensor, as[uint16](v.Mem)))
+	case model.Bool:
+		return converted(v.Bools(), func(b bool) float32 {
+			if b {
+				return 1
+			}
+			return 0
+		})
+	}
+	return converted(v.Ints(), func(i int64) float32 { return float32(i) })
+}
+
+// Ints are the values of an integer tensor in row-major order. They must not be written.
+func (v View) Ints() []int64 {
+	if v.DType == model.I32 {
+		return converted(ordered(v.Tensor, as[int32](v.Mem)), func(i int32) int64 { return int64(i) })
+	}
+	return ordered(v.Tensor, as[int64](v.Mem))
+}
+
+// Bools are the values of a boolean tensor in row-major order. They must not be written.
+func (v View) Bools() []bool { return ordered(v.Tensor, as[bool](v.Mem)) }
+
+// SetReals stores values given in row-major order, rounded to the tensor's floating type.
+func (v View) SetReals(values []float32) {
+	if v.DType == model.F32 {
+		scatter(v.Tensor, as[float32](v.Mem), values)
+		return
+	}
+	scatter(v.Tensor, as[uint16](v.Mem), encode(v.DType, values))
+}
+
+// SetInts stores values of an integer tensor given in row-major order.
+func (v View) SetInts(values []int64) {
+	if v.DType == model.I32 {
+		scatter(v.Tensor, as[int32](v.Mem), converted(values, func(i int64) int32 { return int32(i) }))
+		return
+	}
+	scatter(v.Tensor, as[int64](v.Mem), values)
+}
+
+// SetBools stores values of a boolean tensor given in row-major order.
+func (v View) SetBools(values []bool) { scatter(v.Tensor, as[bool](v.Mem), values) }
+
+// RowMajor are the tensor's bytes with its elements in row-major order.
+func (v View) RowMajor() []byte {
+	size := v.DType.Size()
+	if v.Dense() {
+		return v.Mem[v.Offset*size : (v.Offset+v.Count())*size]
+	}
+	out := make([]byte, 0, v.Count()*size)
+	v.Rows(func(at, step, n int64) {
+		for range n {
+			out = append(out, v.Mem[at*size:(at+1)*size]...)
+			at += step
+		}
+	})
+	return out
+}
+
+// Real reports whether the type is a floating one.
+func Real(dt model.DType) bool { return dt == model.F32 || dt.Low() }
+
+func converted[T, U any](values []T, f func(T) U) []U {
+	out := make([]U, len(values))
+	for i, v := range values {
+		out[i] = f(v)
+	}
+	return out
+}
+
+// ordered is a tensor's elements in row-major order: the allocation itself where it is so laid out, else a copy.
+func ordered[T any](t Tensor, mem []T) []T {
+	n := t.Count()
+	if t.Dense() {
+		return mem[t.Offset : t.Offset+n]
+	}
+	out := make([]T, 0, n)
+	t.Rows(func(at, step, n int64) {
+		for range n {
+			out = append(out, mem[at])
+			at += step
+		}
+	})
+	return out
+}
+
+// scatter writes elements given in row-major order.
+func scatter[T any](t Tensor, mem, values []T) {
+	if t.Dense() {
+		copy(mem[t.Offset:t.Offset+int64(len(values))], values)
+		return
+	}
+	k := 0
+	t.Rows(func(at, step, n int64) {
+		for range n {
+			mem[at] = values[k]
+			at += step
+			k++
+		}
+	})
+}

@@ -1,0 +1,76 @@
+// Package optimizer says what PyTorch's optimizers keep and make: one row each. To add one, add its row here, its name to
+// the training step of the torch engine (exec/runner/step.py) and, if the host engine shall run it, its formula there.
+package optimizer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Row is all that is known about an optimizer.
+type Row struct {
+	Name    string
+	Aliases []string // other programs' names
+	// State is the number of tensors that it keeps of each trained parameter from its first step on, in the parameter's
+	// shape and dtype. Beside them it keeps Counter bytes a parameter: the step count.
+	State   int
+	Counter int64
+	// AtOnce are the ATen calls that make a tensor like each parameter, of all parameters before any goes. OneByOne make
+	// theirs for one parameter at a time; the last one's is a local until the next parameter's takes its place.
+	AtOnce, OneByOne []string
+	// Passes is how often an update crosses the memory bus, in reads and writes of a list of tensors like the parameters;
+	// 0: there is no update.
+	Passes int64
+	// Leaner is an optimizer that computes the same with less memory.
+	Leaner string
+	// Words describe it as a change from another optimizer, which trains differently.
+	Words string
+}
+
+// SGD keeps no state: what an optimizer's state costs is the difference to it.
+const SGD = "sgd"
+
+// Rows are all optimizers; the first is the default.
+//
+// AdamW keeps exp_avg and exp_avg_sq, and a step count in fp32. Its foreach form (PyTorch's default) makes √exp_avg_sq of
+// all parameters at once; the loop form makes a root and a quotient of one parameter while the last one's quotient is
+// still a local; the fused kernel makes nothing. Foreach and loop run ten elementwise kernels (mul_, lerp_, mul_,
+// addcmul_, sqrt, div_, add_, addcdiv_ and two on the step); the fused one reads parameter, gradient and two moments and
+// writes three of them. SGD without momentum and weight decay adds the gradient.
+// Source: torch/optim/adamw.py, adam.py (_multi_tensor_adam, _single_tensor_adam), sgd.py.
+var Rows = []Row{
+	{Name: "adamw", Aliases: []string{"adamw-torch"}, State: 2, Counter: 4, AtOnce: []string{"aten._foreach_sqrt"}, Passes: 20, Leaner: "adamw-fused", Words: "AdamW"},
+	{Name: "adamw-loop", State: 2, Counter: 4, OneByOne: []string{"aten.sqrt", "aten.div"}, Passes: 20, Leaner: "adamw-fused", Words: "AdamW in a loop"},
+	{Name: "adamw-fused", Aliases: []string{"adamw-torch-fused"}, State: 2, Counter: 4, Passes: 7, Words: "fused AdamW"},
+	{Name: SGD, Passes: 3, Words: "SGD, which keeps no state but trains differently"},
+	{Name: "none"},
+}
+
+// Names of all optimizers.
+func Names() []string {
+	names := make([]string, len(Rows))
+	for i := range Rows {
+		names[i] = Rows[i].Name
+	}
+	return names
+}
+
+// Aliases are other programs' names and what they mean here.
+func Aliases() map[string]string {
+	out := map[string]string{}
+	for i := range Rows {
+		for _, a := range Rows[i].Aliases {
+			out[a] = Rows[i].Name
+		}
+	}
+	return out
+}
+
+// Lookup finds an optimizer by its name.
+func Lookup(name string) (*Row, error) {
+	if i := slices.IndexFunc(Rows, func(r Row) bool { return r.Name == name }); i >= 0 {
+		return &Rows[i], nil
+	}
+	return nil, fmt.Errorf("optimizer %q is not one of %s", name, strings.Join(Names(), ", "))
+}

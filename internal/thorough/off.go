@@ -1,0 +1,6 @@
+//go:build !thorough
+
+package thorough
+
+// On is true if everything is tried.
+const On = false
