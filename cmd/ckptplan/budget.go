@@ -36,6 +36,7 @@ func (o *budgetOptions) addFlags(cmd *cobra.Command) {
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	})
+	section(cmd, deviceSection)
 }
 
 // request is what a step is studied for: the budget is --budget, else the memory of the card that --gpu names, else 0 for

@@ -90,7 +90,7 @@ func variableOf(flag string, environ []string) string {
 	return ""
 }
 
-// misspelt refuses a CKPTPLAN_* variable that is no setting but nearly one: what it was meant to set would be forgotten.
+// misspelt refuses a CKPTPLAN_* variable that is nearly a setting: what it was meant to set would be ignored.
 // Variables of other names are other people's.
 func misspelt(root *cobra.Command, environ []string) error {
 	known := append(settings(root), local...)
@@ -101,7 +101,7 @@ func misspelt(root *cobra.Command, environ []string) error {
 			continue
 		}
 		if near := nearest.Name(flag, known); near != "" {
-			return usagef("%s is no setting (did you mean %s_%s?)", name, envPrefix, strings.ToUpper(strings.ReplaceAll(near, "-", "_")))
+			return usagef("%s is not a setting (did you mean %s_%s?)", name, envPrefix, strings.ToUpper(strings.ReplaceAll(near, "-", "_")))
 		}
 	}
 	return nil

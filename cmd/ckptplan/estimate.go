@@ -44,10 +44,10 @@ offload, offload-inputs, a plan file, or all.
 		},
 	}
 	o.modelOptions.addFlags(cmd)
-	cmd.Flags().StringSliceVar(&o.names, "strategy", nil, "strategies or plan files, with commas between them")
-	complete(cmd, "strategy", "all", "none", "full", "sqrt", "every-2", "selective", "selective-attn", "selective-mlp", "offload", "offload-inputs")
 	o.budgetOptions.addFlags(cmd)
 	o.outputOptions.addFlags(cmd)
+	cmd.Flags().StringSliceVar(&o.names, "strategy", nil, "strategies or plan files, with commas between them")
+	complete(cmd, "strategy", "all", "none", "full", "sqrt", "every-2", "selective", "selective-attn", "selective-mlp", "offload", "offload-inputs")
 	cmd.Flags().BoolVar(&o.explain, "explain", false, "also list assumptions, the tensors alive at the peak, and the reserve")
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 )
 
 // goldens are command lines whose whole output is in testdata/golden: NAME.txt holds exit code, stdout and stderr, NAME.json
@@ -31,12 +32,13 @@ var goldens = []struct{ name, line string }{
 	{"optimize-auto", "optimize gpt.yaml --gpu v100-16gb --budget 890MB"},
 	{"optimize-throughput", "optimize gpt.yaml --budget 150MB --reserve 0 --objective throughput --global-batch 12"},
 	{"optimize-memory", "optimize gpt.yaml --objective memory --class flat"},
-	{"optimize-max-batch", "optimize gpt.yaml --budget 100MB --reserve 0 --objective max-batch"},
-	{"optimize-max-seq", "optimize gpt.yaml --budget 200MB --reserve 0 --objective max-seq --batch 2"},
-	{"optimize-frontier", "optimize gpt.yaml --frontier"},
-	{"optimize-frontier-budget", "optimize gpt.yaml --frontier --budget 100MB --reserve 0 --allow drop-logits"},
+	{"largest-batch", "largest gpt.yaml --budget 100MB --reserve 0"},
+	{"largest-seq", "largest gpt.yaml --of seq --budget 200MB --reserve 0 --batch 2"},
+	{"frontier", "frontier gpt.yaml"},
+	{"frontier-budget", "frontier gpt.yaml --budget 100MB --reserve 0 --allow drop-logits"},
 	{"optimize-target", "optimize gpt.yaml --budget 90MB --reserve 0 --target megatron"},
 	{"optimize-offload", "optimize gpt.yaml --budget 90MB --reserve 0 --offload --host-memory 20MB"},
+	{"optimize-nothing-recomputed", "optimize moe.yaml --budget 1GB --reserve 0 --class flat"},
 	{"optimize-allow", "optimize gpt.yaml --budget 60MB --reserve 0 --allow drop-logits,chunked-loss"},
 	{"optimize-t5", "optimize t5.yaml --budget 12MB --reserve 0"},
 	{"optimize-tight", "optimize gpt.yaml --budget 700MB --batch 4"},
@@ -111,6 +113,42 @@ func TestGolden(t *testing.T) {
 		fmt.Fprintf(&b, "$ ckptplan %s\nexit code %d\n%s%s\n", line, code, stdout, stderr)
 	}
 	golden(t, filepath.Join(dir, "errors.txt"), b.String())
+}
+
+// TestMovedSpellings: what optimize did before there were commands for it prints what they print, and says which.
+func TestMovedSpellings(t *testing.T) {
+	t.Chdir(filepath.Join("testdata", "golden", "input"))
+	for _, c := range []struct{ was, is string }{
+		{"optimize gpt.yaml --frontier --class flat --budget 100MB --reserve 0", "frontier gpt.yaml --budget 100MB --reserve 0"},
+		{"optimize gpt.yaml --objective max_batch --class flat --budget 100MB --reserve 0", "largest --of batch gpt.yaml --class flat --budget 100MB --reserve 0"},
+		{"optimize t5.yaml --objective max-seq --budget 12MB --reserve 0", "largest --of seq t5.yaml --budget 12MB --reserve 0"},
+		{"optimize gpt.yaml --objective max-batch --budget 10MB", "largest --of batch gpt.yaml --budget 10MB"},
+	} {
+		code, stdout, stderr := ckptplan(strings.Fields(c.was)...)
+		want, now, errors := ckptplan(strings.Fields(c.is)...)
+		command, _, _ := strings.Cut(c.is, " gpt.yaml")
+		command, _, _ = strings.Cut(command, " t5.yaml")
+		if code != want || stdout != now || stderr != "ckptplan: note: this is now ckptplan "+command+"\n"+errors {
+			t.Errorf("%s: exit code %d, stderr %q\n%s", c.was, code, stderr, cmp.Diff(now, stdout))
+		}
+	}
+}
+
+// TestHelpHasSections: every flag of every command is in its help once, hidden ones are not.
+func TestHelpHasSections(t *testing.T) {
+	root := newRootCommand(&globals{})
+	for _, c := range root.Commands() {
+		text := c.UsageString()
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			want := 1
+			if f.Hidden {
+				want = 0
+			}
+			if got := len(regexp.MustCompile(`(?m)^ +(-\w, )?--`+f.Name+` `).FindAllString(text, -1)); got != want {
+				t.Errorf("%s --%s stands %d times in its help", c.Name(), f.Name, got)
+			}
+		})
+	}
 }
 
 func lineOf(name string) string {

@@ -11,6 +11,7 @@ import (
 	"ckptplan/internal/model"
 	"ckptplan/internal/optimizer"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/study"
 )
 
 // defaultPreset is priced when no model is named: of the size at which checkpointing starts to matter on one card.
@@ -51,6 +52,7 @@ func (o *modelOptions) addFlags(cmd *cobra.Command) {
 	complete(cmd, "norm", "layernorm", "rmsnorm", "rmsnorm-fused")
 	complete(cmd, "optimizer", optimizer.Names()...)
 	cmd.ValidArgsFunction = completeModel
+	section(cmd, modelSection)
 }
 
 // completeModel offers presets, and files by the shell.
@@ -119,6 +121,20 @@ func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec,
 		return nil, &usageError{err}
 	}
 	return spec, nil
+}
+
+// study starts a study of the model that the arguments name.
+func (o *modelOptions) study(cmd *cobra.Command, args []string, req study.Request) (*study.Study, error) {
+	o.model = firstOf(args)
+	spec, err := o.load(cmd, nil)
+	if err != nil {
+		return nil, err
+	}
+	s, err := study.New(spec, req)
+	if err != nil {
+		return nil, &inputError{err}
+	}
+	return s, nil
 }
 
 // holdsPlan is true for a file that reads as a plan.

@@ -1,109 +1,87 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ckptplan/internal/export"
 	"ckptplan/internal/model"
-	"ckptplan/internal/plan"
-	"ckptplan/internal/report"
-	"ckptplan/internal/strategy/solve"
 	"ckptplan/internal/study"
-	"ckptplan/internal/unit"
 )
 
+// objectives are the values of --objective.
+var objectives = []string{string(study.Fastest), string(study.Throughput), string(study.Memory)}
+
 type optimizeOptions struct {
-	modelOptions
-	budgetOptions
-	outputOptions
-	class       string // auto, flat or nested
-	maxForwards count
-	offload     bool
-	window      count
-	hostMemory  sizeFlag
-	allow       []string // changes of head and loss
-	objective   string
-	target      string
-	global      count
-	plan        string // file for the plan
-	frontier    bool
-	plot        string // file for a plot of the frontier
-	quantum     sizeFlag
+	searchOptions
+	objective string
+	target    string
+	global    count
+	moved     movedOptions
+}
+
+// movedOptions are what optimize did before frontier and largest were commands.
+type movedOptions struct {
+	frontier bool
+	frontierOptions
 }
 
 func newOptimizeCommand(g *globals) *cobra.Command {
 	var o optimizeOptions
 	cmd := &cobra.Command{
-		Use:   "optimize [MODEL]",
+		Use:   "optimize [MODEL] --budget SIZE",
 		Short: "Find the fastest plan that fits a memory budget",
 		Long: `Optimize chooses for every layer what to keep and what to recompute, so that the training step fits the budget and
-takes the least time. The named strategies are held against the same budget. MODEL is a preset (ckptplan models), a
-YAML spec or a Hugging Face config.json; without one, ` + defaultPreset + ` is planned.
+takes the least time. The named strategies are compared with it. MODEL is a preset (ckptplan models), a YAML spec or a
+Hugging Face config.json; without one, ` + defaultPreset + ` is planned.
 
   ckptplan optimize llama-3.2-1b --budget 24GB -o plan.yaml
   ckptplan estimate llama-3.2-1b --strategy plan.yaml
   ckptplan optimize --budget 24GB --target torchtune
-  ckptplan optimize --frontier --plot frontier.svg
 
 The plan file holds a certificate that says why no plan of the class is faster: ckptplan show plan.yaml --check.
+See also: ckptplan frontier (peak against time), ckptplan largest (the largest batch or sequence).
 
 With --target the plan is one that the trainer's own knobs can run, and the price of that restriction is printed:
 ` + targetHelp() + `
 
 ` + exitHelp,
 		Args: atMostArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				o.model = args[0]
-			}
-			return runOptimize(cmd, g, &o)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, g, args) },
 	}
-	o.modelOptions.addFlags(cmd)
-	o.budgetOptions.addFlags(cmd)
-	cmd.Flags().StringVar(&o.class, "class", "auto", "plans to choose among: flat (each layer on its own), nested (segments inside segments), or auto")
-	complete(cmd, "class", "auto", "flat", "nested")
-	cmd.Flags().Var(&o.maxForwards, "max-forwards", "most `times` that a layer runs forward as a whole in a nested plan (default: no bound)")
-	cmd.Flags().BoolVar(&o.offload, "offload", false, "let layers keep tensors in pinned host memory")
-	cmd.Flags().Var(&o.window, "offload-window", "`layers` that may run while a copy to or from the host is under way (default: the compute stream makes the copies)")
-	cmd.Flags().Var(&o.hostMemory, "host-memory", "most host memory that offloading may take (default: no cap)")
-	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "`changes` of head and loss to choose among, too: "+strings.Join(study.HeadChoices, ", "))
-	complete(cmd, "allow", study.HeadChoices...)
-	cmd.Flags().StringVar(&o.objective, "objective", "time", "time (the fastest step), throughput (the micro batch is chosen, too), memory (the lowest peak, with or without a budget), max-batch or max-seq (the largest that fits)")
-	complete(cmd, "objective", strings.Split(objectiveNames(), ", ")...)
-	cmd.Flags().StringVar(&o.target, "target", "", "`trainer` that has to run the plan with its own knobs")
-	_ = cmd.RegisterFlagCompletionFunc("target", completeTarget)
-	cmd.Flags().Var(&o.global, "global-batch", "`sequences` a step that accumulation makes up, for --objective throughput")
-	cmd.Flags().StringVarP(&o.plan, "plan", "o", "", "write the plan to this `file`")
+	o.addFlags(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.frontier, "frontier", false, "print the whole trade-off between peak and time of flat plans instead of one plan")
-	f.StringVar(&o.plot, "plot", "", "with --frontier: also draw it to this `file`, .svg or .png")
-	f.Var(&o.quantum, "quantum", "with --frontier: round sizes up to multiples of this inside the search, for chains of many different layers (default: exact, or the least power of two from 1MiB for which the search does not grow too large)")
-	o.outputOptions.addFlags(cmd)
+	f.StringVar(&o.objective, "objective", "time", "time (the fastest step), throughput (the micro batch is chosen as well) or memory (the lowest peak, with or without a budget)")
+	complete(cmd, "objective", objectives...)
+	f.StringVar(&o.target, "target", "", "`trainer` that has to run the plan with its own knobs")
+	_ = cmd.RegisterFlagCompletionFunc("target", completeTarget)
+	f.Var(&o.global, "global-batch", "`sequences` a step that accumulation makes up, for --objective throughput")
+	f.BoolVar(&o.moved.frontier, "frontier", false, "see ckptplan frontier")
+	o.moved.addFlags(cmd)
+	for _, flag := range []string{"frontier", "plot", "quantum"} {
+		f.Lookup(flag).Hidden = true
+	}
 	return cmd
 }
 
-func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
-	if err := o.check(g); err != nil {
+func (o *optimizeOptions) run(cmd *cobra.Command, g *globals, args []string) error {
+	o.objective = hyphened(o.objective)
+	if done, err := o.runMoved(cmd, g, args); done || err != nil {
 		return err
 	}
-	o.class, o.objective = hyphened(o.class), hyphened(o.objective)
+	if err := o.check(cmd, g); err != nil {
+		return err
+	}
 	req, err := o.request()
 	if err != nil {
 		return err
 	}
-	if err := o.checkSearch(cmd, req.Budget); err != nil {
-		return err
-	}
-	if err := o.checkPlaces(); err != nil {
+	if err := o.checkObjective(cmd, req); err != nil {
 		return err
 	}
 	if o.target != "" {
@@ -111,169 +89,44 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 			return err
 		}
 	}
-	spec, err := o.load(cmd, nil)
+	s, err := o.study(cmd, args, req)
 	if err != nil {
 		return err
 	}
-	if err := o.checkGlobal(spec); err != nil {
+	if err := o.checkGlobal(s.Spec); err != nil {
 		return err
 	}
-	if o.objective == string(study.MaxSeq) && spec.Image != nil {
-		return usagef("--objective max-seq: the sequence of %s is its patches, which the image's size decides", spec.Name)
-	}
-	if err := o.checkAllow(req.Budget); err != nil {
-		return err
-	}
-	req.Allow = o.allow
-	req.Class, req.MaxForwards = o.class, int(o.maxForwards)
-	req.Offload, req.OffloadWindow, req.HostMemory = o.offload, int(o.window), o.hostMemory.bytes
-	s, err := study.New(spec, req)
-	if err != nil {
-		return &inputError{err}
-	}
-	if o.frontier {
-		return o.runFrontier(cmd, g, s)
-	}
-	watch := progress(cmd.ErrOrStderr(), "searching")
-	result, err := o.ask(cmd.Context(), s)
-	watch.stop()
-	if err != nil {
-		return err
-	}
-	if o.plan != "" && result.Feasible() {
-		var b bytes.Buffer
-		if err := plan.Write(&b, result.Plan); err != nil {
-			return err
-		}
-		if err := writeWhole(o.plan, b.Bytes()); err != nil {
-			return err
-		}
-	}
-	if err := o.write(cmd, g, report.Optimization(result)); err != nil {
-		return err
-	}
-	if !result.Feasible() {
-		return &doesNotFit{result.Reason}
-	}
-	return nil
+	return o.answer(cmd, g, s, o.ask)
 }
 
 // ask puts the question of the objective.
 func (o *optimizeOptions) ask(ctx context.Context, s *study.Study) (*study.Optimization, error) {
-	switch objective := study.Objective(o.objective); objective {
+	switch study.Objective(o.objective) {
 	case study.Memory:
 		return s.Leanest(ctx)
 	case study.Throughput:
 		return s.Throughput(ctx, int(o.global))
-	case study.MaxBatch, study.MaxSeq:
-		return s.Largest(ctx, objective)
 	}
 	return s.Optimize(ctx)
 }
 
-// checkAllow refuses choices of head and loss that there are not.
-func (o *optimizeOptions) checkAllow(device unit.Bytes) error {
-	for i, a := range o.allow {
-		if o.allow[i] = hyphened(a); !slices.Contains(study.HeadChoices, o.allow[i]) {
-			return usagef("--allow %s: it is one of %s", a, strings.Join(study.HeadChoices, ", "))
-		}
-	}
-	if len(o.allow) > 0 && device == 0 {
-		return usagef("--allow is for a search under a budget: give --budget or --gpu")
-	}
-	return nil
-}
-
-// runFrontier prints the trade-off between peak and time.
-func (o *optimizeOptions) runFrontier(cmd *cobra.Command, g *globals, s *study.Study) error {
-	watch := progress(cmd.ErrOrStderr(), "searching")
-	f, err := s.Frontier(cmd.Context(), o.quantum.bytes)
-	watch.stop()
-	switch {
-	case errors.Is(err, solve.ErrEffort):
-		return usagef("--quantum %s: %w: give a larger one", o.quantum.bytes, err)
-	case err != nil:
-		return err
-	}
-	if o.plot != "" {
-		picture, err := report.Plot(f, o.plot)
-		if err != nil {
-			return err
-		}
-		if err := writeWhole(o.plot, picture); err != nil {
-			return err
-		}
-	}
-	if err := o.write(cmd, g, report.Frontier(f)); err != nil {
-		return err
-	}
-	if !f.Fits() {
-		return &doesNotFit{fmt.Sprintf("no flat plan fits %s", s.Budget.Both())}
-	}
-	return nil
-}
-
-// checkFrontier refuses settings that do not go with --frontier, or only with it.
-func (o *optimizeOptions) checkFrontier(cmd *cobra.Command) error {
+// checkObjective refuses settings that do not go with the objective.
+func (o *optimizeOptions) checkObjective(cmd *cobra.Command, req study.Request) error {
 	given := cmd.Flags().Changed
-	if !o.frontier {
-		for _, flag := range []string{"plot", "quantum"} {
-			if given(flag) {
-				return usagef("--%s is for --frontier", flag)
-			}
-		}
-		return nil
-	}
-	for _, flag := range []string{"plan", "target", "max-forwards", "global-batch", "offload", "offload-window", "host-memory"} {
-		if given(flag) {
-			return usagef("--%s is for one plan: leave out --frontier", flag)
-		}
-	}
-	switch {
-	case study.Objective(o.objective) != study.Fastest:
-		return usagef("--frontier holds peak against time: leave out --objective")
-	case o.class == "nested":
-		return usagef("--frontier is of flat plans")
-	case o.plot != "" && !slices.Contains(report.PlotFormats, strings.ToLower(filepath.Ext(o.plot))):
-		return usagef("--plot %s: the file's name has to end in %s", o.plot, strings.Join(report.PlotFormats, " or "))
-	}
-	return nil
-}
-
-// checkSearch refuses settings of the search that make no sense.
-func (o *optimizeOptions) checkSearch(cmd *cobra.Command, device unit.Bytes) error {
-	if err := o.checkFrontier(cmd); err != nil {
-		return err
-	}
 	objective := study.Objective(o.objective)
-	for _, flag := range []string{"offload-window", "host-memory"} {
-		if cmd.Flags().Changed(flag) && !o.offload {
-			return usagef("--%s is for --offload", flag)
-		}
-	}
 	switch {
-	case !slices.Contains([]string{"auto", "flat", "nested"}, o.class):
-		return usagef("--class %q is not one of auto, flat, nested", o.class)
-	case o.maxForwards < 0 || o.maxForwards == 0 && cmd.Flags().Changed("max-forwards"):
-		return usagef("--max-forwards %d: it is a whole number of at least 1", o.maxForwards)
-	case o.maxForwards > 0 && o.class == "flat":
-		return usagef("--max-forwards is for nested plans: --class auto or nested")
-	case !slices.Contains(objectives, objective):
-		return usagef("--objective %q is not one of %s", o.objective, objectiveNames())
-	case device == 0 && objective != study.Memory && !o.frontier:
-		return usagef("optimize needs --budget, such as 24GB, or --gpu; without a budget there are --frontier and --objective memory")
+	case !slices.Contains(objectives, o.objective):
+		return usagef("--objective %q is not one of %s", o.objective, strings.Join(objectives, ", "))
+	case req.Budget == 0 && objective != study.Memory:
+		return usagef("optimize needs --budget, such as 24GB, or --gpu; without a budget there are ckptplan frontier and --objective memory")
 	case o.target != "" && objective != study.Fastest:
 		return usagef("--target is for --objective time")
 	case o.global < 0:
 		return usagef("--global-batch %d: it is a whole number of at least 1", o.global)
 	case o.global > 0 && objective != study.Throughput:
 		return usagef("--global-batch is for --objective throughput")
-	case objective == study.Throughput && (cmd.Flags().Changed("batch") || cmd.Flags().Changed("grad-accum")):
+	case objective == study.Throughput && (given("batch") || given("grad-accum")):
 		return usagef("--objective throughput chooses the micro batch: give --global-batch instead of --batch and --grad-accum")
-	case objective == study.MaxBatch && cmd.Flags().Changed("batch"):
-		return usagef("--objective max-batch chooses the micro batch: leave --batch out")
-	case objective == study.MaxSeq && cmd.Flags().Changed("seq"):
-		return usagef("--objective max-seq chooses the sequence length: leave --seq out")
 	}
 	return nil
 }
@@ -283,40 +136,57 @@ func (o *optimizeOptions) checkGlobal(spec *model.Spec) error {
 	if o.global == 0 {
 		return nil
 	}
-	probe, one := *spec, 1
-	if err := probe.Override(model.Overrides{Batch: &one, GradAccum: (*int)(&o.global)}); err != nil {
+	one := 1
+	if _, err := study.Vary(spec, model.Overrides{Batch: &one, GradAccum: (*int)(&o.global)}); err != nil {
 		return usagef("--global-batch: %w", err)
 	}
 	return nil
 }
 
-// checkPlaces refuses files that could not be written after the search, or would be written over each other.
-func (o *optimizeOptions) checkPlaces() error {
-	if o.plan != "" && o.file != "" && filepath.Clean(o.plan) == filepath.Clean(o.file) {
-		return usagef("--plan and --output are the same file, %s", o.plan)
+// runMoved runs a command line that asks for what has a command of its own by now, and says which.
+func (o *optimizeOptions) runMoved(cmd *cobra.Command, g *globals, args []string) (done bool, err error) {
+	note := func(now string) { fmt.Fprintf(cmd.ErrOrStderr(), "ckptplan: note: this is now ckptplan %s\n", now) }
+	switch of, largest := strings.CutPrefix(o.objective, "max-"); {
+	case o.moved.frontier:
+		if err := fits(cmd, "frontier"); err != nil {
+			return true, err
+		}
+		if o.objective != "time" || o.class == "nested" {
+			return true, usagef("frontier is of flat plans, peak against time: leave out --objective and --class")
+		}
+		f := o.moved.frontierOptions
+		f.modelOptions, f.budgetOptions, f.headOptions, f.outputOptions = o.modelOptions, o.budgetOptions, o.headOptions, o.outputOptions
+		note("frontier")
+		return true, f.run(cmd, g, args)
+	case largest && (of == "batch" || of == "seq"):
+		if err := fits(cmd, "largest"); err != nil {
+			return true, err
+		}
+		note("largest --of " + of)
+		return true, (&largestOptions{o.searchOptions, of}).run(cmd, g, args)
 	}
-	if o.plot != "" && o.file != "" && filepath.Clean(o.plot) == filepath.Clean(o.file) {
-		return usagef("--plot and --output are the same file, %s", o.plot)
+	for _, flag := range []string{"plot", "quantum"} {
+		if cmd.Flags().Changed(flag) {
+			return true, usagef("--%s is for ckptplan frontier", flag)
+		}
 	}
-	if err := placeOf("plan", o.plan); err != nil {
-		return err
-	}
-	return placeOf("plot", o.plot)
+	return false, nil
 }
 
-// objectives are the values of --objective.
-var objectives = []study.Objective{study.Fastest, study.Throughput, study.Memory, study.MaxBatch, study.MaxSeq}
-
-func objectiveNames() string {
-	var names []string
-	for _, o := range objectives {
-		names = append(names, string(o))
+// fits refuses flags that the command which does the work now does not have.
+func fits(cmd *cobra.Command, name string) (err error) {
+	for _, c := range cmd.Parent().Commands() {
+		if c.Name() != name {
+			continue
+		}
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			if c.Flag(f.Name) == nil && !slices.Contains([]string{"frontier", "objective", "class"}, f.Name) && err == nil {
+				err = usagef("--%s is not for ckptplan %s", f.Name, name)
+			}
+		})
 	}
-	return strings.Join(names, ", ")
+	return err
 }
-
-// hyphened is a name of a value as it is listed: max_batch is max-batch.
-func hyphened(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
 
 // targetHelp lists the trainers, wrapped for the help.
 func targetHelp() string {

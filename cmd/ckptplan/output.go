@@ -25,6 +25,7 @@ func (o *outputOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.format, "format", "table", "format: table, markdown, csv or json")
 	cmd.Flags().StringVar(&o.file, "output", "", "write the result to this `file` instead of stdout; the whole of it or nothing")
 	complete(cmd, "format", "table", "markdown", "csv", "json")
+	section(cmd, outputSection)
 }
 
 // check refuses values before any work is done.
@@ -144,7 +145,7 @@ func beside(file string) (*os.File, error) {
 	}
 }
 
-// cause is an error without the name of the file, which may be one that nobody gave.
+// cause is an error without the name of the file, which may be a temporary one.
 func cause(err error) error {
 	var place *fs.PathError
 	var move *os.LinkError

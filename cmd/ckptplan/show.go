@@ -24,7 +24,7 @@ func newShowCommand(g *globals) *cobra.Command {
 replayed, the price of every option is simulated again, the bound is added up, and the search is repeated another way;
 of a nested plan, the least time of all nested plans is found again. What would take too long is reported as unproved.
 
-Exit codes: 0 done, 1 unexpected, 2 usage, 3 the file is no valid plan or has no certificate to check, 5 a claim of the
+Exit codes: 0 done, 1 unexpected, 2 usage, 3 the file is not a valid plan or has no certificate to check, 5 a claim of the
 certificate is wrong (the result is still printed).`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -59,8 +59,8 @@ certificate is wrong (the result is still printed).`,
 			return checked.Err()
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, "verify the certificate without the solver")
 	o.addFlags(cmd)
+	cmd.Flags().BoolVar(&check, "check", false, "verify the certificate without the solver")
 	return cmd
 }
 

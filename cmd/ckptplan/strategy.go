@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,19 +10,6 @@ import (
 	"ckptplan/internal/plan"
 	"ckptplan/internal/study"
 )
-
-// compared are the strategies that are set side by side when none is named.
-var compared = []string{"none", "selective", "every-2", "sqrt", "full"}
-
-// everyStrategy is --strategy all: each named strategy, with K around a half and √L.
-func everyStrategy(layers int) []string {
-	half := max(1, layers/2)
-	root := max(1, int(math.Round(math.Sqrt(float64(layers)))))
-	return []string{
-		"none", "selective", "selective-attn", "selective-mlp", "every-2", fmt.Sprintf("first-%d", half), fmt.Sprintf("last-%d", half),
-		"sqrt", fmt.Sprintf("nested-%d", root), "full", "offload-inputs", "offload",
-	}
-}
 
 // strategyOptions are the strategies of an estimate.
 type strategyOptions struct {
@@ -71,11 +57,11 @@ func (o *strategyOptions) choices(s *model.Spec, file string, files map[string]*
 	common := false
 	switch {
 	case len(names) == 1 && strings.EqualFold(names[0], "all"):
-		names, common = everyStrategy(layers), true
+		names, common = study.EveryStrategy(layers), true
 	case len(names) == 0 && s.Checkpoint != "" && s.Checkpoint != "none":
 		return specChoice(s, file)
 	case len(names) == 0:
-		names, common = compared, true
+		names, common = study.Compared, true
 	}
 	var out []study.Choice
 	for _, name := range names {

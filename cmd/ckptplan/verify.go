@@ -36,7 +36,7 @@ func newVerifyCommand(g *globals) *cobra.Command {
 without checkpointing is run too: the plan must change neither loss nor gradients, and its extra time is against that.
 
 MODEL is a preset, a YAML spec or a config.json; --strategy names the plan (default: the spec's own checkpoint). PLAN is a
-plan file, for the model it was made for; a second argument, or --model, holds it against another one. Devices:
+plan file, for the model it was made for; a second argument, or --model, runs it on another one. Devices:
 
   0, 1, …  a CUDA device, by PyTorch: tensors, the allocator's and the driver's bytes, times, gradients
   cpu      PyTorch on the CPU, or without PyTorch the host engine, which is part of ckptplan: small models only
@@ -45,7 +45,7 @@ plan file, for the model it was made for; a second argument, or --model, holds i
   ckptplan verify plan.yaml --device 0
   ckptplan verify llama-3-8b --strategy full --device meta --python venv/bin/python
 
-No other device is taken if the one that was named is not there. The torch engine needs PyTorch 2.4 or later; with
+It never falls back to another device. The torch engine needs PyTorch 2.4 or later; with
 transformers 5 it runs the Hugging Face class itself.
 
 Exit codes: 0 prediction and measurement agree, 1 unexpected (the runner died or took too long), 2 usage, 3 invalid input
@@ -56,6 +56,7 @@ file or a plan for another model, 4 the device ran out of memory (the result is 
 	}
 	o.modelOptions.addFlags(cmd)
 	o.engineOptions.addFlags(cmd)
+	o.outputOptions.addFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.model, "model", "", "the `model` to run, where the argument is a plan")
 	f.StringVar(&o.strategy, "strategy", "", "strategy or plan `file` to run (default: the spec's checkpoint)")
@@ -64,7 +65,6 @@ file or a plan for another model, 4 the device ran out of memory (the result is 
 	f.BoolVar(&o.noBaseline, "no-baseline", false, "do not run the step without checkpointing: no gradients are compared, no extra time is known")
 	f.StringVar(&o.save, "save", "", "append the result to this `file`, one JSON document a line")
 	complete(cmd, "strategy", "none", "full", "sqrt", "every-2", "selective", "selective-attn", "selective-mlp", "offload", "offload-inputs")
-	o.outputOptions.addFlags(cmd)
 	return cmd
 }
 
@@ -139,7 +139,7 @@ func (o *verifyOptions) subject(cmd *cobra.Command, args []string) (*model.Spec,
 	other := o.model
 	switch {
 	case len(args) == 2 && file == nil:
-		return nil, none, usagef("%s is no plan file: verify takes MODEL, PLAN, or PLAN and MODEL", name)
+		return nil, none, usagef("%s is not a plan file: verify takes MODEL, PLAN, or PLAN and MODEL", name)
 	case len(args) == 2 && other != "":
 		return nil, none, usagef("the model is named twice: %s and --model %s", args[1], other)
 	case file == nil && name != "" && other != "":

@@ -16,7 +16,6 @@ import (
 	"ckptplan/internal/exec/interpreter"
 	"ckptplan/internal/exec/torch"
 	"ckptplan/internal/gpu/cuda"
-	"ckptplan/internal/memory"
 	"ckptplan/internal/study"
 	"ckptplan/internal/unit"
 )
@@ -50,6 +49,7 @@ func (o *engineOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.force, "force", false, "run although less memory is free than is predicted to be needed")
 	complete(cmd, "device", "0", "cpu", "meta")
 	complete(cmd, "engine", "auto", "host", "torch")
+	section(cmd, runSection)
 }
 
 // ready refuses values before any work is done, and fills in what depends on the device.
@@ -66,7 +66,7 @@ func (o *engineOptions) ready(cmd *cobra.Command) error {
 	if _, cuda := ordinal(o.device); cuda {
 		steps, warmup = 10, 3
 	} else if o.device == "host" {
-		return usagef("--device host is no device: the host engine is --device cpu --engine host")
+		return usagef("--device host is not a device: the host engine is --device cpu --engine host")
 	} else if o.device != "cpu" && o.device != "meta" {
 		return usagef("--device %q is not the number of a CUDA device, cpu or meta", o.device)
 	}
@@ -231,15 +231,10 @@ func (o *engineOptions) host(notes []string) *engine {
 	}
 	e.offered = capacity
 	e.run = func(ctx context.Context, _ *study.Study, p *study.Simulation, at func(string)) (*exec.Measurement, error) {
-		g := p.Timeline.Graph()
-		size := unit.Bytes(p.Timeline.Peak.Bytes)
-		if g.Spec.Precision.Weights().Size() < 4 {
-			size *= 2
-		}
-		if err := o.fitsMachine(size); err != nil {
+		if err := o.fitsMachine(p.HostBytes()); err != nil {
 			return nil, err
 		}
-		s, err := memory.Lower(memory.Compile(g), p.Plan)
+		s, err := p.Schedule()
 		if err != nil {
 			return nil, err
 		}

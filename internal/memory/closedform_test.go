@@ -24,7 +24,7 @@ func compileYAML(t testing.TB, doc string) *Program {
 	return Compile(g)
 }
 
-// judgeNamed simulates a named strategy.
+// judgeNamed simulates a named strategy on the graph that it runs on.
 func judgeNamed(t testing.TB, p *Program, strategy string) *Timeline {
 	t.Helper()
 	pl, err := plan.Named(strategy, p.Graph.Layers)

@@ -56,7 +56,11 @@ type Predicted struct {
 
 // NewFile is the file of a plan made for s. tool is the version of ckptplan.
 func NewFile(p *Plan, s *model.Spec, tool string) *File {
-	return &File{FormatVersion: FormatVersion, Tool: tool, Model: &ModelID{Name: s.Name, Fingerprint: Fingerprint(s)}, Plan: *p, Spec: s}
+	f := &File{FormatVersion: FormatVersion, Tool: tool, Model: &ModelID{Name: s.Name, Fingerprint: Fingerprint(s)}, Plan: *p, Spec: s}
+	if f.Nodes == nil {
+		f.Nodes = []Node{} // JSON has a list, as YAML does
+	}
+	return f
 }
 
 // Write writes a plan file: YAML with a comment on every part. Equal files are equal byte by byte.

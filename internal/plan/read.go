@@ -31,7 +31,7 @@ type reader struct {
 }
 
 func (r *reader) file() *File {
-	f := &File{}
+	f := &File{Plan: Plan{Nodes: []Node{}}} // JSON has a list, as YAML does
 	root := r.Root
 	version := false
 	form := "{format_version: 1, nodes: []}"
@@ -57,7 +57,7 @@ func (r *reader) file() *File {
 		case "predicted":
 			f.Predicted = r.predicted(v)
 		case "nodes":
-			f.Nodes = r.nodes(key, v)
+			f.Nodes = append(f.Nodes, r.nodes(key, v)...)
 		case "certificate":
 			f.Certificate = r.certificate(key, v)
 		case "spec":

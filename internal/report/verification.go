@@ -72,7 +72,7 @@ func whyDiffer(g *study.Gradients) string {
 // gradientsOff says how far off gradients are.
 func gradientsOff(g *study.Gradients) string {
 	if g.Difference == nil {
-		return g.Worst + " is not there in both runs, or is no number"
+		return g.Worst + " is missing in one run, or is not a number"
 	}
 	of := "its norm"
 	if g.Worst == "loss" {

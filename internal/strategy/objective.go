@@ -10,7 +10,7 @@ import (
 	"ckptplan/internal/strategy/solve"
 )
 
-// TradeOff is the whole frontier of flat plans of a model, and the named strategies held against it.
+// TradeOff is the whole frontier of flat plans of a model, with the named strategies beside it.
 type TradeOff struct {
 	Points []solve.FrontierPoint
 	// Loss is Frontier.Loss.

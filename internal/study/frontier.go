@@ -122,7 +122,7 @@ func (f *Frontier) point(peak unit.Bytes, extra, tokens int64) FrontierPoint {
 	return p
 }
 
-// hold sets a named strategy against the points.
+// hold compares a named strategy with the points.
 func (f *Frontier) hold(n *NamedStrategy) {
 	if best := f.Within(n.PeakBytes); best != nil && best.StepNanoseconds > 0 {
 		behind := max(0, float64(n.StepNanoseconds)/float64(best.StepNanoseconds)-1)

@@ -33,7 +33,7 @@ func (s *Study) heads() []*model.Spec {
 		out = append(out, &t)
 	}
 	if slices.Contains(s.Allow, DropLogits) && s.Spec.Train.KeepLogits {
-		add("chosen by --allow: --keep-logits=false, the model's output is let go before backward", func(t *model.Train) { t.KeepLogits = false })
+		add("chosen by --allow: --keep-logits=false, the model's output is freed before backward", func(t *model.Train) { t.KeepLogits = false })
 	}
 	if slices.Contains(s.Allow, ChunkedLoss) && s.Spec.Chunkable() {
 		for _, n := range lossChunks {

@@ -65,7 +65,7 @@ func changes(s *model.Spec, full bool) []change {
 	}
 	if s.Train.KeepLogits {
 		drop := false
-		cs = append(cs, change{words: "let go of the logits before backward", flags: "--keep-logits=false", settings: model.Overrides{KeepLogits: &drop}})
+		cs = append(cs, change{words: "free the logits before backward", flags: "--keep-logits=false", settings: model.Overrides{KeepLogits: &drop}})
 	}
 	if chunks := min(parts, s.S); s.Chunkable() && s.Train.LossChunks <= 1 && chunks > 1 { // a micro batch of 1 has S tokens
 		cs = append(cs, change{words: fmt.Sprintf("head and loss in %d parts, each recomputed", chunks), settings: model.Overrides{LossChunks: &chunks}}.flagged())

@@ -12,8 +12,8 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// Optimization is the answer to `optimize` and `largest`. Without a plan that fits, Plan is nil and
-// Reason is there. SmallestBudgetBytes is there if no plan leaves the whole reserve.
+// Optimization is the answer to `optimize` and `largest`. Without a plan that fits, Plan is nil and Reason is there.
+// SmallestBudgetBytes is there if no plan leaves the whole reserve.
 type Optimization struct {
 	FormatVersion     int           `json:"format_version"`
 	Model             Model         `json:"model"`
@@ -33,13 +33,10 @@ type Optimization struct {
 	Largest           []Largest     `json:"largest,omitempty"` // with the objectives max-batch and max-seq
 	// Target is the trainer that has to run the plan, Shape the family of plans that it is of. RestrictionPrice is the
 	// share by which the step is longer than without a target.
-	Target           string         `json:"target,omitempty"`
-	Shape            strategy.Shape `json:"shape,omitempty"`
-	RestrictionPrice *float64       `json:"restriction_price,omitempty"`
-	Solution         *Solution      `json:"solution,omitempty"`
-	// BridgeLoss is by how many nanoseconds a step would be shorter if nested plans could bridge; see
-	// strategy.Result.BridgeGain. It is absent where that is not known.
-	BridgeLoss          *int64            `json:"bridge_loss_ns,omitempty"`
+	Target              string            `json:"target,omitempty"`
+	Shape               strategy.Shape    `json:"shape,omitempty"`
+	RestrictionPrice    *float64          `json:"restriction_price,omitempty"`
+	Solution            *Solution         `json:"solution,omitempty"`
 	Certificate         *plan.Certificate `json:"certificate,omitempty"`
 	SmallestBudgetBytes unit.Bytes        `json:"smallest_budget_bytes,omitempty"`
 	Reason              string            `json:"reason,omitempty"`
@@ -101,7 +98,7 @@ func (s *Study) optimize(ctx context.Context) (*Optimization, error) {
 	case err != nil:
 		return nil, err
 	}
-	return s.certified(ctx, res)
+	return s.certified(res)
 }
 
 // search finds the fastest plan of the class.
@@ -160,7 +157,7 @@ func (s *Study) tightPlan(ctx context.Context, none *strategy.NoPlanError) (*Opt
 }
 
 // certified is a plan that was found to be the fastest, with its certificate.
-func (s *Study) certified(ctx context.Context, res *strategy.Result) (*Optimization, error) {
+func (s *Study) certified(res *strategy.Result) (*Optimization, error) {
 	o, err := s.optimization(res)
 	if err != nil {
 		return nil, err
@@ -174,12 +171,6 @@ func (s *Study) certified(ctx context.Context, res *strategy.Result) (*Optimizat
 		return nil, err
 	}
 	o.Certificate, o.Plan.Certificate = c, c
-	if res.Class != "nested" {
-		return o, nil
-	}
-	if err := o.bridges(ctx, res, s.Spec.Train.GradAccum); err != nil {
-		return nil, err
-	}
 	return o, nil
 }
 

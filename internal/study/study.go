@@ -20,7 +20,7 @@ type Request struct {
 	// Request is the device that a step has to fit (Budget 0: none is given), the card that times are for, and the plans
 	// that may be chosen.
 	strategy.Request
-	// Assumed is true if nobody named the card.
+	// Assumed is true if the card is the default one.
 	Assumed bool
 	// CPU asks for the ops that PyTorch dispatches on the CPU.
 	CPU bool
@@ -35,7 +35,7 @@ type Request struct {
 // Card is the data sheet that times are for, as documents name it.
 type Card struct {
 	Name string `json:"name"`
-	// Assumed is true if nobody named it.
+	// Assumed is true if it is the default one.
 	Assumed bool `json:"assumed"`
 }
 

@@ -59,15 +59,15 @@ func (s *Study) throughput(ctx context.Context, global int) (*Optimization, erro
 			return nil, err
 		}
 		row := Batch{Batch: b, GradAccum: accum}
-		as := []strategy.Alternative(nil)
+		var named []strategy.Alternative
 		if res != nil {
-			as = res.Named
+			named = res.Named
 			row.PeakBytes, row.TokensPerSecond = unit.Bytes(res.Timeline.Peak.Bytes), v.rate(res.Timeline)
 			row.Words = PlanWords(res.Plan, v.layers())
 		} else {
-			as = none.Named
+			named = none.Named
 		}
-		for _, a := range as {
+		for _, a := range named {
 			if a.Name == "none" {
 				row.IdealPerSecond = v.rate(a.Timeline)
 			}
@@ -83,7 +83,7 @@ func (s *Study) throughput(ctx context.Context, global int) (*Optimization, erro
 	if found == nil { // not even the smallest fits: say what would do
 		return first.optimize(ctx)
 	}
-	o, err := at.certified(ctx, found)
+	o, err := at.certified(found)
 	if err != nil {
 		return nil, err
 	}

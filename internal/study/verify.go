@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ckptplan/internal/exec"
+	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
 	"ckptplan/internal/unit"
 )
@@ -124,7 +125,7 @@ type Run struct {
 	Steps *exec.Measurement
 	// Failed is set instead of Steps if the device ran out of memory: an error that wraps an *exec.MemoryError.
 	Failed error
-	// Engine and Device are said where there is no measurement.
+	// Engine and Device name where the plan ran, or was to run.
 	Engine, Device string
 	// Baseline is the price of the step without checkpointing, and Bare its measurement; nil if it was not run.
 	Baseline *Simulation
@@ -274,6 +275,20 @@ func finite(x float64) *float64 {
 // NeedOf is what a CUDA device must have free for a plan: tensors and the reserve beside them.
 func (s *Study) NeedOf(x *Simulation) unit.Bytes {
 	return s.Device().Need(unit.Bytes(x.Timeline.Peak.Bytes))
+}
+
+// HostBytes is what the host engine needs for a plan: every number takes 4 bytes there.
+func (x *Simulation) HostBytes() unit.Bytes {
+	peak := unit.Bytes(x.Timeline.Peak.Bytes)
+	if x.Timeline.Graph().Spec.Precision.Weights().Size() < 4 {
+		peak *= 2
+	}
+	return peak
+}
+
+// Schedule is the plan lowered for an engine that runs ops.
+func (x *Simulation) Schedule() (*memory.Schedule, error) {
+	return memory.Lower(memory.Compile(x.Timeline.Graph()), x.Plan)
 }
 
 // DifferError says that the result, which was printed, is that prediction and measurement differ.
