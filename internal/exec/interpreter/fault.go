@@ -40,7 +40,7 @@ type fingerprint struct{ exact, rounded uint64 }
 func (t tensor) fingerprint() fingerprint {
 	f := fingerprint{1469598103934665603, 1469598103934665603}
 	const prime = 1099511628211 // FNV-1a over words
-	for _, v := range t.reals() {
+	for _, v := range t.glance() {
 		f.exact = (f.exact ^ uint64(math.Float32bits(v))) * prime
 		if t.DType == model.F32 {
 			v = gpu.Round(model.BF16, v)
