@@ -24,7 +24,7 @@ func TestScripts(t *testing.T) {
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TORCH_PYTHON", os.Getenv("TORCH_PYTHON"))
-			driver, err := filepath.Abs("../../internal/gpu/testdata/libcuda.c")
+			driver, err := filepath.Abs("../../internal/gpu/cuda/testdata/libcuda.c")
 			e.Setenv("CUDA_STAND_IN", driver)
 			return err
 		},
