@@ -6,19 +6,32 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 )
 
 func main() {
-	// Most runs last milliseconds and need a few tens of megabytes: nothing is collected before that is outgrown.
-	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(1 << 30)
+	collectLate(1 << 30)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+}
+
+// collectLate puts the garbage collector off until the process holds that many bytes: most runs last milliseconds and need
+// a few tens of megabytes. From its first cycle on it works as usual; under the limit alone, a run that needs more would
+// collect without end.
+func collectLate(limit int64) {
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(limit)
+	sentinel := &struct{ self *int }{} // the first cycle finds it unreachable
+	runtime.AddCleanup(sentinel, func(percent int) {
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(math.MaxInt64)
+	}, 100)
 }
 
 // run is the command line as a function. It returns the exit code.

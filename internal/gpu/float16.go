@@ -10,12 +10,15 @@ import (
 func Round(dt model.DType, x float32) float32 {
 	switch dt {
 	case model.BF16:
-		return fromBF16(toBF16(x))
+		return RoundBF16(x)
 	case model.F16:
 		return fromF16(toF16(x))
 	}
 	return x
 }
+
+// RoundBF16 is x rounded to bfloat16.
+func RoundBF16(x float32) float32 { return fromBF16(toBF16(x)) }
 
 func encode(dt model.DType, values []float32) []uint16 {
 	out := make([]uint16, len(values))

@@ -42,6 +42,21 @@ func (v View) Reals() []float32 {
 	return converted(v.Ints(), func(i int64) float32 { return float32(i) })
 }
 
+// AppendReals appends the values to a slice whose memory is used again.
+func (v View) AppendReals(dst []float32) []float32 {
+	if !v.DType.Low() {
+		return append(dst, v.Reals()...)
+	}
+	for _, b := range ordered(v.Tensor, as[uint16](v.Mem)) {
+		if v.DType == model.BF16 {
+			dst = append(dst, fromBF16(b))
+		} else {
+			dst = append(dst, fromF16(b))
+		}
+	}
+	return dst
+}
+
 // Ints are the values of an integer tensor in row-major order. They must not be written.
 func (v View) Ints() []int64 {
 	if v.DType == model.I32 {

@@ -1,8 +1,8 @@
-// Package hugepage lets Linux back the heap of a short run with pages of 2 MB instead of 4 kB. A run of milliseconds
-// touches each of its megabytes once, so that the page faults of first touches are a large part of its time: 0.1 to
-// 0.5 µs for each 4 kB on bare metal, 14 µs measured in a virtual machine with shadow page tables, where one of 2 MB
-// takes 130 µs. It is advice (madvise(2), MADV_HUGEPAGE) and changes no result; a kernel without transparent huge pages
-// leaves it aside.
+// Package hugepage lets Linux back the large slices of a short run with pages of 2 MB instead of 4 kB. A run of
+// milliseconds touches each of its megabytes once, so that the page faults of first touches are a large part of its time.
+// Measured on a virtual machine with shadow page tables, estimate of Llama-3.1-405B: 836 faults and 26.4 ms of processor
+// time with it, 1,490 and 28.1 ms without (medians of 60 interleaved runs; the fastest: 16.8 and 19.0 ms). It is advice
+// (madvise(2), MADV_HUGEPAGE) and changes no result; a kernel without transparent huge pages ignores it.
 package hugepage
 
 import "unsafe"

@@ -81,7 +81,7 @@ func (h *Device) Free(p gpu.DevicePtr) error {
 
 // allocate is memory that is laid out for the largest elements. An allocation of no bytes has an address too.
 func allocate(n unit.Bytes) []byte {
-	words := make([]int64, (n+7)/8+1)
+	words := make([]int64, max(1, (n+7)/8))
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), n)
 }
 

@@ -28,14 +28,13 @@ func adamW(c *call) {
 	step.SetReals([]float32{t})
 	rate, root := gpu.LearningRate/(1-math.Pow(gpu.Beta1, float64(t))), math.Sqrt(1-math.Pow(gpu.Beta2, float64(t)))
 	values, m, v, dt := p.Reals(), c.out[1].Reals(), c.out[2].Reals(), p.DType
-	newP, newM, newV := make([]float32, len(values)), make([]float32, len(values)), make([]float32, len(values))
-	for k, x := range c.in[0].Reals() {
+	for k, x := range c.in[0].Reals() { // each element is read before it is written: the slices may be the memory itself
 		grad := float64(x)
-		newM[k] = gpu.Round(dt, float32(gpu.Beta1*float64(m[k])+(1-gpu.Beta1)*grad))
-		newV[k] = gpu.Round(dt, float32(gpu.Beta2*float64(v[k])+(1-gpu.Beta2)*grad*grad))
-		newP[k] = float32(float64(values[k])*(1-gpu.LearningRate*gpu.WeightDecay) - rate*float64(newM[k])/(math.Sqrt(float64(newV[k]))/root+gpu.Epsilon))
+		m[k] = gpu.Round(dt, float32(gpu.Beta1*float64(m[k])+(1-gpu.Beta1)*grad))
+		v[k] = gpu.Round(dt, float32(gpu.Beta2*float64(v[k])+(1-gpu.Beta2)*grad*grad))
+		values[k] = float32(float64(values[k])*(1-gpu.LearningRate*gpu.WeightDecay) - rate*float64(m[k])/(math.Sqrt(float64(v[k]))/root+gpu.Epsilon))
 	}
-	p.SetReals(newP)
-	c.out[1].SetReals(newM)
-	c.out[2].SetReals(newV)
+	p.SetReals(values)
+	c.out[1].SetReals(m)
+	c.out[2].SetReals(v)
 }

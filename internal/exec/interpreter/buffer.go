@@ -2,6 +2,7 @@ package interpreter
 
 import (
 	"fmt"
+	"slices"
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
@@ -115,22 +116,31 @@ func (e *engine) fill(t tensor, x float64) {
 	e.launch(gpu.Fill, &gpu.Args{Out: []gpu.Tensor{t.at()}, Scalar: x})
 }
 
-// rowMajor is a copy of the tensor's bytes in this process, its elements in row-major order.
-func (t tensor) rowMajor() []byte {
+// read copies the memory that the tensor touches into mem, which grows if it is too small.
+func (t tensor) read(mem []byte) gpu.View {
 	from := t.at()
 	first, end := from.Span()
 	size := t.DType.Size()
-	mem := make([]byte, (end-first)*size)
+	mem = slices.Grow(mem[:0], int((end-first)*size))[:(end-first)*size]
 	must(t.buf.engine.device.CopyOut(mem, t.buf.ptr, unit.Bytes(first*size)))
 	from.Offset -= first
-	return gpu.View{Tensor: from, Mem: mem}.RowMajor()
+	return gpu.View{Tensor: from, Mem: mem}
 }
+
+// rowMajor is a copy of the tensor's bytes in this process, its elements in row-major order.
+func (t tensor) rowMajor() []byte { return t.read(nil).RowMajor() }
 
 // reals is a copy of the tensor's values in this process, in row-major order.
 func (t tensor) reals() []float32 {
-	v := gpu.View{Tensor: t.Tensor, Mem: t.rowMajor()}
-	v.Offset, v.Stride = 0, v.Shape.Contiguous()
-	return v.Reals()
+	return t.read(nil).Reals()
+}
+
+// glance is reals until the next glance.
+func (t tensor) glance() []float32 {
+	e := t.buf.engine
+	v := t.read(e.mem)
+	e.mem, e.values = v.Mem, v.AppendReals(e.values[:0])
+	return e.values
 }
 
 // set stores values from this process over the whole buffer.

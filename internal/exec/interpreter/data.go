@@ -122,7 +122,7 @@ func (e *engine) gradients() []exec.Gradient {
 		if g == nil {
 			continue
 		}
-		v := g.reals()
+		v := g.glance()
 		raw := make([]byte, 0, 4*len(v))
 		norm, signed := 0.0, 0.0
 		plus := random.Stream{Key: uint64(len(v))}.Mask(len(v), 0.5)

@@ -69,6 +69,9 @@ type engine struct {
 	again  int    // how deep recomputes are nested
 	seen   []exec.Observation
 
+	mem    []byte    // of the last glance
+	values []float32 // of the last glance
+
 	phase  memory.Phase
 	result *stepLevels
 	loss   float64

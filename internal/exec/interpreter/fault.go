@@ -40,12 +40,17 @@ type fingerprint struct{ exact, rounded uint64 }
 func (t tensor) fingerprint() fingerprint {
 	f := fingerprint{1469598103934665603, 1469598103934665603}
 	const prime = 1099511628211 // FNV-1a over words
-	for _, v := range t.reals() {
-		f.exact = (f.exact ^ uint64(math.Float32bits(v))) * prime
-		if t.DType == model.F32 {
-			v = gpu.Round(model.BF16, v)
+	values := t.glance()
+	if t.DType != model.F32 && t.DType != model.F16 { // bfloat16 is rounded already; integers and booleans are not rounded
+		for _, v := range values {
+			f.exact = (f.exact ^ uint64(math.Float32bits(v))) * prime
 		}
-		f.rounded = (f.rounded ^ uint64(math.Float32bits(v))) * prime
+		f.rounded = f.exact
+		return f
+	}
+	for _, v := range values {
+		f.exact = (f.exact ^ uint64(math.Float32bits(v))) * prime
+		f.rounded = (f.rounded ^ uint64(math.Float32bits(gpu.RoundBF16(v)))) * prime
 	}
 	return f
 }
