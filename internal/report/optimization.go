@@ -120,7 +120,7 @@ func (s *Study) Optimize(ctx context.Context, req OptimizeRequest) (*Optimizatio
 	var res *strategy.Result
 	switch req.Objective {
 	case Memory:
-		if res, err = strategy.Leanest(ctx, program, r, -1); err == nil {
+		if res, err = strategy.Leanest(ctx, program, r); err == nil {
 			res.Named, err = s.baselines(ctx)
 		}
 	case Throughput:
@@ -191,7 +191,7 @@ func (s *Study) certified(ctx context.Context, program *memory.Program, req Opti
 	if err != nil {
 		return nil, err
 	}
-	c, err := strategy.Certify(program, r, res)
+	c, err := strategy.Certify(ctx, program, r, res)
 	if err != nil {
 		return nil, err
 	}

@@ -73,7 +73,7 @@ func (pr *pricing) nestedModel(p *memory.Program) (*nestedModel, error) {
 	for i := last + 1; i < len(g.Blocks); i++ {
 		b := &ref[i]
 		loss.Forward = max(loss.Forward, forward+casts+pr.freedByHead()+b.ForwardPeak-ref[last].ForwardAfter-base-a[len(a)-1])
-		loss.Backward = max(loss.Backward, b.BackwardPeak-pr.held+pr.sharedBytes()-base-a[len(a)-1])
+		loss.Backward = max(loss.Backward, b.BackwardPeak-pr.kept+pr.sharedBytes()-base-a[len(a)-1])
 		loss.Time += b.Forward + b.Backward
 		c.LossGrad += b.Grad
 	}

@@ -65,7 +65,6 @@ func (t *TradeOff) search(ctx context.Context, g graphs, req Request, quantum in
 	}
 	pr.prune(nil)
 	prob := pr.problem(p.Graph)
-	prob.Base += pr.sharedBytes()
 	f, err := solve.SolveFrontier(ctx, prob, quantum)
 	if quantum <= 1 {
 		quantum = 0
@@ -101,15 +100,6 @@ func undominated(points []solve.FrontierPoint) []solve.FrontierPoint {
 	return out
 }
 
-// sharedBytes is all that layers may keep together: a frontier charges it to every plan.
-func (pr *pricing) sharedBytes() int64 {
-	var n int64
-	for u := range pr.shared {
-		n += pr.shared[u].bytes
-	}
-	return n
-}
-
 // Fastest is the extra time of the frontier at a peak, in nanoseconds; false if no point is that low.
 func (t *TradeOff) Fastest(peak int64) (int64, bool) {
 	time, ok := int64(0), false
@@ -122,9 +112,8 @@ func (t *TradeOff) Fastest(peak int64) (int64, bool) {
 	return time, ok
 }
 
-// Leanest finds the plan of a class with the lowest peak whose extra time is at most limit, a share of the step without
-// recompute; below 0 it means any. With a limit the plan is flat.
-func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64) (*Result, error) {
+// Leanest finds the plan of a class with the lowest peak.
+func Leanest(ctx context.Context, p *memory.Program, req Request) (*Result, error) {
 	g, err := graphsOf(p)
 	if err != nil {
 		return nil, err
@@ -135,7 +124,7 @@ func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64)
 	var best *Result
 	for _, kind := range g.searched() {
 		req.kind = kind
-		res, err := g.leanest(ctx, req, limit)
+		res, err := g.leanest(ctx, req)
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +142,7 @@ func (r *Result) leaner(than *Result) bool {
 }
 
 // leanest is Leanest among the plans of one kind.
-func (g graphs) leanest(ctx context.Context, req Request, limit float64) (*Result, error) {
+func (g graphs) leanest(ctx context.Context, req Request) (*Result, error) {
 	p := g.of(req.kind)
 	pr, err := g.price(p, req.Sheet, req.allows, req.more()...)
 	if err != nil {
@@ -163,19 +152,7 @@ func (g graphs) leanest(ctx context.Context, req Request, limit float64) (*Resul
 	pr.prune(nil)
 	prob := pr.problem(p.Graph)
 	prob.Budget = solve.Largest
-	if limit < 0 {
-		return pr.leanest(ctx, p, prob, req, nil)
-	}
-	sol, err := pr.leastWithin(ctx, prob, int64(limit*float64(pr.keep.Times.Step())))
-	if err != nil {
-		return nil, err
-	}
-	res := &Result{Class: "flat", Leanest: true, Solution: sol, Problem: prob, Plan: planOf(pr.options, sol.Choice)}
-	if res.Timeline, err = pr.judge(res.Plan, req.Sheet); err != nil {
-		return nil, err
-	}
-	res.Plan.Strategy = "leanest"
-	return res, nil
+	return pr.leanest(ctx, p, prob, req, nil)
 }
 
 // BatchRow is one micro-batch size of a throughput search.

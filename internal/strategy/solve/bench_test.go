@@ -14,8 +14,8 @@ var menuShape = []struct{ save, backward, time float64 }{
 	{34, 42, 0}, {30, 42, 900}, {20, 42, 1700}, {16, 43.6, 3100}, {10, 44.2, 5800}, {4, 45.2, 10000}, {2, 45.8, 12600},
 }
 
-// transformerProblem is a chain of layers with gradients that grow and a head with logits kept or recomputed in
-// chunks. Different layers vary in size and speed by a fifth; identical ones do not.
+// transformerProblem is a chain of layers with gradients that grow and a head that keeps the logits.
+// Different layers vary in size and speed by a fifth; identical ones do not.
 func transformerProblem(layers int, different bool) *Problem {
 	r := rand.New(rand.NewPCG(7, uint64(layers)))
 	p := &Problem{Base: 1 << 30}
@@ -40,13 +40,13 @@ func transformerProblem(layers int, different bool) *Problem {
 		}
 		p.Blocks = append(p.Blocks, b)
 	}
-	p.Head = []Choice{{Label: "full", Backward: 4e9}, {Label: "chunked", Backward: 1200e6, Time: 5e6}}
+	p.HeadBackward = 4e9
 	return p
 }
 
 // budgets are n budgets between the least peak and the peak of the fastest plan.
 func budgets(b *testing.B, p *Problem, n int64) []int64 {
-	least, err := MinMemory(context.Background(), p)
+	least, err := MinPeak(context.Background(), p)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -89,39 +89,32 @@ func BenchmarkFlat(b *testing.B) {
 	}
 }
 
-// BenchmarkFlatVectors solves chains whose labels are vectors: weight casts that live until the end of forward
-// (autocast) and bind there, and saved sets of three micro batches that wait in a pipeline.
-func BenchmarkFlatVectors(b *testing.B) {
+// BenchmarkFlatAutocastRows solves chains whose forward binds, too: weight casts that live until the end of forward.
+func BenchmarkFlatAutocastRows(b *testing.B) {
 	castShare := []float64{0, 0, 0, 0.66, 0.66, 1, 1} // of the casts, what the option does not save anyway
-	for _, kind := range []string{"autocast", "pipeline"} {
-		for _, layers := range []int{32, 126} {
-			p := transformerProblem(layers, true)
-			for i := range p.Blocks {
-				if kind == "pipeline" {
-					p.Blocks[i].Waiting = 3
-					continue
-				}
-				for k := range p.Blocks[i].Choices {
-					const casts = 200e6
-					c := &p.Blocks[i].Choices[k]
-					c.Save += int64((1 - castShare[k]) * casts)
-					c.Linger = int64(castShare[k] * casts)
-					c.Backward += casts
+	for _, layers := range []int{32, 126} {
+		p := transformerProblem(layers, true)
+		for i := range p.Blocks {
+			for k := range p.Blocks[i].Choices {
+				const casts = 200e6
+				c := &p.Blocks[i].Choices[k]
+				c.Save += int64((1 - castShare[k]) * casts)
+				c.Linger = int64(castShare[k] * casts)
+				c.Backward += casts
+			}
+		}
+		b.Run(fmt.Sprintf("layers=%d", layers), func(b *testing.B) {
+			all := budgets(b, p, 9)
+			n := 0
+			for b.Loop() {
+				q := *p
+				q.Budget = all[n%len(all)]
+				n++
+				if _, err := SolveFlat(context.Background(), &q); err != nil {
+					b.Fatal(err)
 				}
 			}
-			b.Run(fmt.Sprintf("%s/layers=%d", kind, layers), func(b *testing.B) {
-				all := budgets(b, p, 9)
-				n := 0
-				for b.Loop() {
-					q := *p
-					q.Budget = all[n%len(all)]
-					n++
-					if _, err := SolveFlat(context.Background(), &q); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
+		})
 	}
 }
 

@@ -85,7 +85,7 @@ func TestNestedOnceIsFlat(t *testing.T) {
 		c := randomChain(r, n%2 == 0, n%3 == 0)
 		richer(r, c)
 		c.MaxForwards = 1
-		p := &Problem{Base: c.Base + c.Input, Head: c.Loss, HeadGrad: c.LossGrad}
+		p := &Problem{Base: c.Base + c.Input}
 		for _, s := range c.Stages {
 			b := Block{Grad: s.Grad}
 			for _, o := range s.Options {
@@ -94,6 +94,11 @@ func TestNestedOnceIsFlat(t *testing.T) {
 				})
 			}
 			p.Blocks = append(p.Blocks, b)
+		}
+		if len(c.Loss) > 0 {
+			p.Blocks = append(p.Blocks, Block{Grad: c.LossGrad, Choices: c.Loss})
+		} else {
+			p.HeadGrad = c.LossGrad
 		}
 		flat, err := SolveFrontier(context.Background(), p, 0)
 		if err != nil {
