@@ -35,13 +35,10 @@ type Optimization struct {
 	Largest           []Largest     `json:"largest,omitempty"` // with the objectives max-batch and max-seq
 	// Target is the trainer that has to run the plan, Shape the family of plans that it is of. RestrictionPrice is the
 	// share by which the step is longer than without a target.
-	Target           string         `json:"target,omitempty"`
-	Shape            strategy.Shape `json:"shape,omitempty"`
-	RestrictionPrice *float64       `json:"restriction_price,omitempty"`
-	Solution         *Solution      `json:"solution,omitempty"`
-	// BridgeLoss is by how many nanoseconds a step would be shorter if nested plans could bridge; see
-	// strategy.Result.BridgeGain. It is absent where that is not known.
-	BridgeLoss          *int64            `json:"bridge_loss_ns,omitempty"`
+	Target              string            `json:"target,omitempty"`
+	Shape               strategy.Shape    `json:"shape,omitempty"`
+	RestrictionPrice    *float64          `json:"restriction_price,omitempty"`
+	Solution            *Solution         `json:"solution,omitempty"`
 	Certificate         *plan.Certificate `json:"certificate,omitempty"`
 	SmallestBudgetBytes unit.Bytes        `json:"smallest_budget_bytes,omitempty"`
 	Reason              string            `json:"reason,omitempty"`
@@ -196,12 +193,6 @@ func (s *Study) certified(ctx context.Context, program *memory.Program, req Opti
 		return nil, err
 	}
 	o.Certificate, o.Plan.Certificate = c, c
-	if res.Class != "nested" {
-		return o, nil
-	}
-	if err := o.bridges(ctx, res, s.Spec.Train.GradAccum); err != nil {
-		return nil, err
-	}
 	return o, nil
 }
 

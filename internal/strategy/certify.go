@@ -42,8 +42,8 @@ func Certify(ctx context.Context, p *memory.Program, req Request, res *Result) (
 		Time:   plan.CertifiedTime{Step: res.Timeline.Times.Step(), Extra: extraTime(res.Timeline)},
 		Closed: plan.CertifiedSearch{How: "none"},
 	}
-	if res.Class == "nested" && res.Nested != nil && res.Nested.Nodes == nil {
-		return c, nil // a plan that the chain has no form for
+	if res.Class == "nested" && res.Nested != nil && (res.Nested.Nodes == nil || res.Nested.Limit == 0) {
+		return c, nil // a plan that the chain has no form for, or a search that grew too large
 	}
 	if res.Class == "nested" && res.Nested != nil {
 		c.Status, c.Closed.How, c.Chain = string(res.Nested.Status), Recurrence, res.nested.certified(res.Nested)

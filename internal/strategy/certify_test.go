@@ -46,7 +46,7 @@ func TestCertifyClaimsNoMoreThanIsProved(t *testing.T) {
 	if c, err = Certify(context.Background(), p, req, res); err != nil || c.Status != "optimal" || c.Closed.How != Recurrence || c.Menu != nil || c.Chain == nil {
 		t.Fatal(c, err)
 	}
-	if x := c.Chain; x.Bound != x.Time || x.Limit < c.TensorBudget || x.Bridges || len(x.Layers) == 0 || len(x.Options) != len(res.nested.options) {
+	if x := c.Chain; x.Bound != x.Time || x.Limit < c.TensorBudget || len(x.Layers) == 0 || len(x.Options) != len(res.nested.options) {
 		t.Error(x)
 	}
 	res.Nested = nil // a plan of another class under this name

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
@@ -220,7 +221,11 @@ func extra(t *memory.Timeline) float64 {
 
 // improve puts a nested plan in the result if it is faster by nestedGain than what is there.
 func (pr *pricing) improve(ctx context.Context, p *memory.Program, req Request, res *Result) error {
-	found, err := pr.nestedPlan(ctx, p, int64(res.TensorBudget), req.MaxForwards)
+	slowest := int64(math.MaxInt64)
+	if res.Timeline != nil { // of a plan that is faster than the one at hand by nestedGain
+		slowest = int64(float64(res.Timeline.Times.Step())*(1-nestedGain)-float64(pr.keep.Times.Step())) / micro(res.Timeline)
+	}
+	found, err := pr.nestedPlan(ctx, p, int64(res.TensorBudget), req.MaxForwards, slowest)
 	if err == nil && found == nil && res.Plan == nil && int64(res.TensorBudget) >= pr.floor(p.Graph) {
 		if found, err = pr.leanestNested(ctx, p, req); err != nil {
 			return err
@@ -229,7 +234,9 @@ func (pr *pricing) improve(ctx context.Context, p *memory.Program, req Request, 
 		case found.timeline.Peak.Bytes > int64(res.TensorBudget):
 			res.leanestNested, found = found, nil
 		case found.solution.Nodes != nil:
-			err = found.prove(ctx, nil, int64(res.TensorBudget))
+			if err = found.prove(ctx, nil, int64(res.TensorBudget)); errors.Is(err, solve.ErrEffort) {
+				found, err = found.unproved(), nil
+			}
 		}
 	}
 	if err != nil || found == nil {

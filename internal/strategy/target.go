@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -267,7 +268,7 @@ func (g graphs) segmented(ctx context.Context, req Request, free *Result, most i
 		return nil, err
 	}
 	pr.prune(nil)
-	found, err := pr.nestedPlan(ctx, p, int64(free.TensorBudget), most)
+	found, err := pr.nestedPlan(ctx, p, int64(free.TensorBudget), most, math.MaxInt64)
 	if err != nil {
 		return nil, err
 	}

@@ -132,8 +132,7 @@ func BenchmarkFrontier(b *testing.B) {
 	b.ReportMetric(float64(points), "points")
 }
 
-// transformerChain is a chain of identical layers for nested plans, with six options a layer: keep all, four partial
-// recomputes, and a bridge-able one.
+// transformerChain is a chain of identical layers for nested plans, with six options a layer.
 func transformerChain(layers int, different bool) *Chain {
 	r := rand.New(rand.NewPCG(8, uint64(layers)))
 	vary := func() float64 {
@@ -152,7 +151,7 @@ func transformerChain(layers int, different bool) *Chain {
 		for k, o := range menuShape[:6] {
 			s.Options = append(s.Options, StageOption{
 				Label: fmt.Sprint("option", k), Saved: int64(o.save * unit), Forward: int64(10e6 * speed), Backward: int64((20e6 + 1000*o.time) * speed),
-				ForwardOverhead: int64(5 * unit), BackwardOverhead: int64((o.backward-o.save)*unit) + 52e6, Bridge: k == 0,
+				ForwardOverhead: int64(5 * unit), BackwardOverhead: int64((o.backward-o.save)*unit) + 52e6,
 			})
 		}
 		c.Stages = append(c.Stages, s)
@@ -162,7 +161,7 @@ func transformerChain(layers int, different bool) *Chain {
 
 // nestedBudget is a budget between the least peak and that of keeping everything, at a share of the way.
 func nestedBudget(b *testing.B, c *Chain, share float64) int64 {
-	least, err := MinNestedMemory(context.Background(), c)
+	least, err := MinNestedPeak(context.Background(), c)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -176,22 +175,19 @@ func nestedBudget(b *testing.B, c *Chain, share float64) int64 {
 // BenchmarkNested solves one tight budget of identical layers. Wanted: 32 layers in 100 ms, 126 in 1 s.
 func BenchmarkNested(b *testing.B) {
 	for _, layers := range []int{32, 126} {
-		for _, bridges := range []bool{false, true} {
-			b.Run(fmt.Sprintf("layers=%d/bridges=%v", layers, bridges), func(b *testing.B) {
-				c := transformerChain(layers, false)
-				c.Bridges = bridges
-				c.Budget = nestedBudget(b, c, 0.1)
-				var points int64
-				for b.Loop() {
-					s, err := SolveNested(context.Background(), c)
-					if err != nil {
-						b.Fatal(err)
-					}
-					points = s.Points
+		b.Run(fmt.Sprintf("layers=%d", layers), func(b *testing.B) {
+			c := transformerChain(layers, false)
+			c.Budget = nestedBudget(b, c, 0.1)
+			var points int64
+			for b.Loop() {
+				s, err := SolveNested(context.Background(), c)
+				if err != nil {
+					b.Fatal(err)
 				}
-				b.ReportMetric(float64(points), "points")
-			})
-		}
+				points = s.Points
+			}
+			b.ReportMetric(float64(points), "points")
+		})
 	}
 }
 
@@ -215,19 +211,6 @@ func BenchmarkRotor(b *testing.B) {
 				}
 				exact = s.Time
 			}
-		})
-		b.Run(fmt.Sprintf("layers=%d/rounded-to-1/2000", layers), func(b *testing.B) {
-			q := *c
-			q.Quantum = c.Budget / 2000
-			gap := 0.0
-			for b.Loop() {
-				s, err := SolveNested(context.Background(), &q)
-				if err != nil {
-					b.Fatal(err)
-				}
-				gap = 100 * float64(s.Time-s.Bound) / float64(s.Bound)
-			}
-			b.ReportMetric(gap, "gap-%")
 		})
 		b.Run(fmt.Sprintf("layers=%d/500-slots", layers), func(b *testing.B) {
 			for b.Loop() {

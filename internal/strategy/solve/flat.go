@@ -74,7 +74,7 @@ func minPeak(ctx context.Context, p *Problem, g *graph) (*Solution, error) {
 
 // deepen finds the fastest plan with runs of the recurrence, which is exact for plans of at most upper nanoseconds. The
 // number of labels grows with the distance of upper from the dual bound, so upper starts just above that bound and the
-// distance doubles until a run finds a plan: this one is optimal. A narrow run comes first, for a known plan near the
+// distance grows until a run finds a plan: this one is optimal. A narrow run comes first, for a known plan near the
 // bound. least is a plan that fits.
 func deepen(ctx context.Context, p *Problem, g *graph, least *Solution) (*Solution, error) {
 	best := least
@@ -99,7 +99,7 @@ func deepen(ctx context.Context, p *Problem, g *graph, least *Solution) (*Soluti
 	if found != nil && (found.Time < best.Time || found.Time == best.Time && found.Peak <= best.Peak) {
 		best = found
 	}
-	for step := firstStep(dual.Bound, g.blocks+1); ; step *= 2 {
+	for step := firstStep(dual.Bound, g.blocks+1); ; step *= 4 {
 		upper := best.Time
 		if dual.Bound < upper-step {
 			upper = dual.Bound + step

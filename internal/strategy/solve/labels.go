@@ -164,7 +164,7 @@ func (s *search) merge(ctx context.Context, i int, edges []int32) error {
 		}
 		low := 0
 		for k := 1; k < len(heads); k++ {
-			if before(&heads[k].v, &heads[low].v) {
+			if t := heads[k].v.t; t < heads[low].v.t || t == heads[low].v.t && before(&heads[k].v, &heads[low].v) {
 				low = k
 			}
 		}
