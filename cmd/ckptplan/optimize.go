@@ -127,6 +127,9 @@ func runOptimize(cmd *cobra.Command, g *globals, o *optimizeOptions) error {
 	if o.frontier {
 		return o.runFrontier(cmd, g, spec, report.FrontierRequest{Card: card, Device: device, Reserve: o.kept(), Quantum: o.quantum.bytes})
 	}
+	if err := strategy.Searchable(spec); err != nil {
+		return err
+	}
 	if _, err := report.NewStudy(spec, card.Sheet); err != nil {
 		return &inputError{err}
 	}

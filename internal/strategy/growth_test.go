@@ -56,6 +56,16 @@ func TestSearchEndsWithContext(t *testing.T) {
 	}
 }
 
+// TestTooManyLayers: a model of 100,000 layers is refused before its graph is built.
+func TestTooManyLayers(t *testing.T) {
+	if err := Searchable(&model.Spec{L: 100_000}); err == nil || err.Error() != "plans are searched for models of at most 10000 layers: this one has 100000" {
+		t.Error(err)
+	}
+	if err := Searchable(&model.Spec{L: 9_000, DecoderL: 1_000}); err != nil {
+		t.Error(err)
+	}
+}
+
 // BenchmarkDeep plans 1,000 equal layers at a budget at which many plans are nearly as fast, and at one that leaves little.
 func BenchmarkDeep(b *testing.B) {
 	sheet, err := gpu.Lookup("a100-80gb")

@@ -1,3 +1,6 @@
+// Package strategy answers which plan of a model is the fastest under a budget, or has the lowest peak. It measures the
+// options of a layer by simulation, states the choice of one for each layer as a problem of package solve, and lets the
+// simulator judge the answer: a plan is returned only if its simulated peak is within the budget.
 package strategy
 
 import (

@@ -1,3 +1,13 @@
+// Package solve holds the integer problems behind plans and their exact solvers. It imports nothing of the project.
+//
+// The flat problem (Problem) chooses one option for each block of a chain under a budget of peak memory: a multiple-choice
+// knapsack with nested capacities. SolveFlat keeps the undominated (backward bytes, forward bytes, time) labels at each
+// block, one list for each set of shared tensors held, from the last block to the first; a Lagrangian bound (Dual) drops
+// most of them and is the certificate. Work is (blocks) × (options) × (labels a block); the number of labels is not
+// polynomial in theory. SolveFrontier is the same recurrence for all budgets at once.
+//
+// The nested problem (Chain) also runs stages again from checkpoints inside checkpoints. SolveNested is a dynamic program
+// over intervals whose values are step functions of memory: (different intervals) × (stages) × (steps).
 package solve
 
 import (
