@@ -11,6 +11,7 @@ import (
 	"ckptplan/internal/model"
 	"ckptplan/internal/optimizer"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/strategy"
 	"ckptplan/internal/study"
 )
 
@@ -129,6 +130,9 @@ func (o *modelOptions) study(cmd *cobra.Command, args []string, req study.Reques
 	spec, err := o.load(cmd, nil)
 	if err != nil {
 		return nil, err
+	}
+	if err := strategy.Searchable(spec); err != nil {
+		return nil, &inputError{err}
 	}
 	s, err := study.New(spec, req)
 	if err != nil {

@@ -40,7 +40,7 @@ func certifiedNested(t *testing.T, preset string, change func(*model.Spec), shar
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	flat, err := strategy.Leanest(ctx, p, strategy.Request{Sheet: sheet, Class: "flat"}, -1)
+	flat, err := strategy.Leanest(ctx, p, strategy.Request{Sheet: sheet, Class: "flat"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func certifiedNested(t *testing.T, preset string, change func(*model.Spec), shar
 	}
 	f := plan.NewFile(res.Plan, s, "test")
 	f.Class, f.Budget = res.Class, req.Budget
-	if f.Certificate, err = strategy.Certify(p, req, res); err != nil {
+	if f.Certificate, err = strategy.Certify(context.Background(), p, req, res); err != nil {
 		t.Fatal(err)
 	}
 	return s, planBack(t, planText(t, f)), sheet

@@ -39,7 +39,7 @@ func certified(t *testing.T, preset string, change func(*model.Spec), share floa
 		t.Fatal(err)
 	}
 	req := strategy.Request{Sheet: sheet, Class: "flat", Reserve: 0}
-	least, err := strategy.Leanest(context.Background(), p, req, -1)
+	least, err := strategy.Leanest(context.Background(), p, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func certified(t *testing.T, preset string, change func(*model.Spec), share floa
 	}
 	f := plan.NewFile(res.Plan, s, "test")
 	f.Class, f.Budget = res.Class, req.Budget
-	if f.Certificate, err = strategy.Certify(p, req, res); err != nil {
+	if f.Certificate, err = strategy.Certify(context.Background(), p, req, res); err != nil {
 		t.Fatal(err)
 	}
 	return s, planBack(t, planText(t, f)), sheet

@@ -1,5 +1,10 @@
 package model
 
+import (
+	"cmp"
+	"slices"
+)
+
 // The identities of a graph's parts are indices into its slices.
 type (
 	TensorID  int32
@@ -169,18 +174,30 @@ func (g *Graph) LayerOps(layer int) (first, end OpID) {
 // Parts are the ranges of ops that a layer's part of that name covers: two for the attention of a decoder layer that
 // reads an encoder too.
 func (g *Graph) Parts(layer int, name string) (parts []Span) {
-	for _, s := range g.Spans {
-		if s.Layer == layer && s.Name == name {
+	for _, s := range g.spansFrom(layer) {
+		if s.Layer != layer {
+			break
+		}
+		if s.Name == name {
 			parts = append(parts, s)
 		}
 	}
 	return parts
 }
 
+// spansFrom are the spans of a layer and those behind it: a builder adds them layer by layer.
+func (g *Graph) spansFrom(layer int) []Span {
+	i, _ := slices.BinarySearchFunc(g.Spans, layer, func(s Span, layer int) int { return cmp.Compare(s.Layer, layer) })
+	return g.Spans[i:]
+}
+
 // Span finds the first range of a part of a layer; false if the layer has none of that name.
 func (g *Graph) Span(layer int, name string) (Span, bool) {
-	for _, s := range g.Spans {
-		if s.Layer == layer && s.Name == name {
+	for _, s := range g.spansFrom(layer) {
+		if s.Layer != layer {
+			break
+		}
+		if s.Name == name {
 			return s, true
 		}
 	}

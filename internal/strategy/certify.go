@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"reflect"
 	"slices"
@@ -30,7 +31,7 @@ const shownOwners = 6
 // Certify writes down why a result of Optimize is the fastest plan of its class, from the same program and request. The
 // certificate holds peak and time, and no proof, where rows cannot state the class: with a window or a cap for offloading,
 // for layers that hold their own output, and for a nested plan that the chain has no form for.
-func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, error) {
+func Certify(ctx context.Context, p *memory.Program, req Request, res *Result) (*plan.Certificate, error) {
 	if res.Leanest {
 		return nil, ErrNotCertified
 	}
@@ -41,8 +42,8 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 		Time:   plan.CertifiedTime{Step: res.Timeline.Times.Step(), Extra: extraTime(res.Timeline)},
 		Closed: plan.CertifiedSearch{How: "none"},
 	}
-	if res.Class == "nested" && res.Nested != nil && res.Nested.Nodes == nil {
-		return c, nil // a plan that the chain has no form for
+	if res.Class == "nested" && res.Nested != nil && (res.Nested.Nodes == nil || res.Nested.Limit == 0) {
+		return c, nil // a plan that the chain has no form for, or a search that grew too large
 	}
 	if res.Class == "nested" && res.Nested != nil {
 		c.Status, c.Closed.How, c.Chain = string(res.Nested.Status), Recurrence, res.nested.certified(res.Nested)
@@ -82,7 +83,11 @@ func Certify(p *memory.Program, req Request, res *Result) (*plan.Certificate, er
 	if !reflect.DeepEqual(again, prob) {
 		return nil, ErrNotCertified
 	}
-	menu, bound := pr.certifiedMenu(prob), certifiedBound(len(prob.Blocks), prob.Lowered(pr.slack(), pr.slackBackward()).BestBound(sol))
+	dual, err := prob.Lowered(pr.slack(), pr.slackBackward()).BestBound(ctx, sol)
+	if err != nil {
+		return nil, err
+	}
+	menu, bound := pr.certifiedMenu(prob), certifiedBound(len(prob.Blocks), dual)
 	bound.Gap = sol.Time - bound.Bound
 	c.Status, c.Time.Extra, c.Menu, c.Bound = string(sol.Status), sol.Time, &menu, &bound
 	c.Closed = plan.CertifiedSearch{How: sol.Closed, Labels: sol.Stats.Labels}
@@ -118,16 +123,18 @@ func certifiedPeak(tl *memory.Timeline) plan.CertifiedPeak {
 
 // certifiedMenu writes the rows of a problem, layers with equal numbers together.
 func (pr *pricing) certifiedMenu(p *solve.Problem) plan.CertifiedMenu {
-	m := plan.CertifiedMenu{Slack: unit.Bytes(pr.slack()), SlackBackward: unit.Bytes(pr.slackBackward()), Base: unit.Bytes(p.Base), Floor: unit.Bytes(p.Floor), Head: plan.CertifiedHead{Gradient: unit.Bytes(p.HeadGrad)}}
-	if len(p.Head) > 0 {
-		m.Head.Forward, m.Head.Backward = unit.Bytes(p.Head[0].Forward), unit.Bytes(p.Head[0].Backward)
-	}
+	m := plan.CertifiedMenu{Slack: unit.Bytes(pr.slack()), SlackBackward: unit.Bytes(pr.slackBackward()), Base: unit.Bytes(p.Base), Floor: unit.Bytes(p.Floor), Head: plan.CertifiedHead{Forward: unit.Bytes(p.HeadForward), Backward: unit.Bytes(p.HeadBackward), Gradient: unit.Bytes(p.HeadGrad)}}
 	for _, g := range alike(len(p.Blocks), func(i int) int64 { return p.Blocks[i].Grad }) {
 		m.Gradients = append(m.Gradients, plan.LayerBytes{Layers: plan.FormatLayers(g), Bytes: p.Blocks[g[0]].Grad})
 	}
 	for k := range pr.options {
 		o := plan.CertifiedOption{Option: pr.options[k]}
-		for _, g := range alike(len(p.Blocks), func(i int) solve.Choice { return p.Blocks[i].Choices[k] }) {
+		numbers := func(i int) solve.Choice {
+			c := p.Blocks[i].Choices[k]
+			c.Holds = 0 // listed by tensor
+			return c
+		}
+		for _, g := range alike(len(p.Blocks), numbers) {
 			c := &p.Blocks[g[0]].Choices[k]
 			o.Rows = append(o.Rows, plan.LayerPrice{
 				Layers: plan.FormatLayers(g), Save: c.Save, SaveForward: c.Save + c.Linger, Forward: c.Forward, Backward: c.Backward, Time: c.Time,

@@ -10,7 +10,7 @@ import (
 func (m *nestedModel) certified(sol *solve.NestedSolution) *plan.CertifiedChain {
 	c := m.chain
 	out := &plan.CertifiedChain{
-		Base: unit.Bytes(c.Base), Input: unit.Bytes(c.Input), Floor: unit.Bytes(c.Floor), MaxForwards: c.MaxForwards, Bridges: c.Bridges,
+		Base: unit.Bytes(c.Base), Input: unit.Bytes(c.Input), Floor: unit.Bytes(c.Floor), MaxForwards: c.MaxForwards,
 		Limit: unit.Bytes(sol.Limit), Peak: unit.Bytes(sol.Peak), Time: sol.Time, Bound: sol.Bound,
 		Head: plan.ChainHead{
 			Forward: unit.Bytes(c.Loss[0].Forward), Backward: unit.Bytes(c.Loss[0].Backward), Gradient: unit.Bytes(c.LossGrad), Time: c.Loss[0].Time,

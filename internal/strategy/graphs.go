@@ -2,9 +2,11 @@ package strategy
 
 import (
 	"errors"
+	"fmt"
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
+	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy/solve"
 )
@@ -14,8 +16,23 @@ import (
 // ops or fewer, and the plan adds none.
 type graphs map[string]*memory.Program
 
+// maxLayers is the most layers for which plans are searched: labels are kept for every layer, so that memory and time grow
+// with more than their number. No model that is trained has a tenth of it.
+const maxLayers = 10_000
+
+// Searchable is an error for a model with more layers than plans are searched for.
+func Searchable(s *model.Spec) error {
+	if n := s.L + s.DecoderL; n > maxLayers {
+		return fmt.Errorf("plans are searched for models of at most %d layers: this one has %d", maxLayers, n)
+	}
+	return nil
+}
+
 // graphsOf are the graphs of the model of a program, which is one of them.
 func graphsOf(p *memory.Program) (graphs, error) {
+	if err := Searchable(p.Graph.Spec); err != nil {
+		return nil, err
+	}
 	out := graphs{}
 	for _, kind := range p.Graph.Spec.CheckpointKinds() {
 		var err error

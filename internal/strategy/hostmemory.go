@@ -89,7 +89,7 @@ func (pr *pricing) host(choice []int) int64 {
 // price per host byte is raised until the cheapest plan keeps to the cap, so the plan is legal and its bound is the
 // one without the cap (Lagrangian relaxation; equal bounds prove it optimal).
 func (pr *pricing) solveWithin(ctx context.Context, p *solve.Problem, limit int64) (*solve.Solution, error) {
-	sol, err := pr.solve(ctx, p)
+	sol, err := solve.SolveFlat(ctx, p)
 	if err != nil || limit <= 0 || pr.host(sol.Choice) <= limit {
 		return sol, err
 	}
@@ -111,9 +111,9 @@ func (pr *pricing) solveWithin(ctx context.Context, p *solve.Problem, limit int6
 				q.Blocks[i].Choices[k].Time += pr.hostMiB(k, i) * perMiB
 			}
 		}
-		s, err := pr.solve(ctx, &q)
+		s, err := solve.SolveFlat(ctx, &q)
 		if err == nil {
-			_, s.Time = p.Evaluate(&solve.Solution{Choice: s.Choice, Head: s.Head})
+			_, s.Time = p.Evaluate(s.Choice)
 		}
 		return s, err
 	}
@@ -172,12 +172,55 @@ func (pr *pricing) highestPrice(p *solve.Problem) int64 {
 	return min(1<<39, room/mib)
 }
 
-// leastHost is the plan within the budget that puts the fewest bytes into host memory, nil if they are above the limit.
+// leastHost is the plan within the budget that puts the fewest bytes into host memory, nil if they are above the limit or
+// no plan is within the budget.
 func (pr *pricing) leastHost(ctx context.Context, p *solve.Problem, limit int64) (*solve.Solution, error) {
-	s, err := pr.solve(ctx, pr.hosted(p, nil))
+	s, err := solve.SolveFlat(ctx, pr.hosted(p))
+	var inf *solve.InfeasibleError
+	if errors.As(err, &inf) {
+		return nil, nil
+	}
 	if err != nil || pr.host(s.Choice) > limit {
 		return nil, err
 	}
-	_, s.Time = p.Evaluate(&solve.Solution{Choice: s.Choice, Head: s.Head})
+	_, s.Time = p.Evaluate(s.Choice)
 	return s, nil
+}
+
+// hosted is a problem whose times are the bytes that choices put into host memory.
+func (pr *pricing) hosted(p *solve.Problem) *solve.Problem {
+	q := *p
+	q.Blocks = slices.Clone(p.Blocks)
+	for i := range q.Blocks {
+		b := &q.Blocks[i]
+		b.Choices = slices.Clone(b.Choices)
+		for k := range b.Choices {
+			b.Choices[k].Time = pr.at(k, i).Host
+		}
+	}
+	return &q
+}
+
+// minPeakWithin is the lowest peak of the plans that put at most limit bytes into host memory, by bisection on the budget.
+// Some plan keeps to the limit: a menu has options that put nothing into host memory.
+func (pr *pricing) minPeakWithin(ctx context.Context, p *solve.Problem, limit int64) (int64, error) {
+	q := *p
+	q.Budget = solve.Largest
+	best, err := pr.leastHost(ctx, &q, limit)
+	if err != nil {
+		return 0, err
+	}
+	least := int64(0) // fits no such plan
+	for best.Peak-least > 1 {
+		q.Budget = least + (best.Peak-least)/2
+		switch s, err := pr.leastHost(ctx, &q, limit); {
+		case err != nil:
+			return 0, err
+		case s == nil:
+			least = q.Budget
+		default:
+			best = s
+		}
+	}
+	return best.Peak, nil
 }

@@ -63,7 +63,7 @@ func TestLeanestUnderCap(t *testing.T) {
 	}
 	p := program(t, "gpt2", nil)
 	for _, limit := range []unit.Bytes{0, 1e6, 300e6} {
-		res, err := Leanest(context.Background(), p, Request{Sheet: sheet, Class: "flat", Offload: true, HostMemory: limit}, -1)
+		res, err := Leanest(context.Background(), p, Request{Sheet: sheet, Class: "flat", Offload: true, HostMemory: limit})
 		if err != nil {
 			t.Fatal(err)
 		}

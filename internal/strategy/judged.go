@@ -97,7 +97,7 @@ func (pr *pricing) judged(ctx context.Context, prob *solve.Problem, req Request)
 
 // leastJudged is the plan with the lowest peak by the rows, where that is found within the budget.
 func (pr *pricing) leastJudged(ctx context.Context, prob *solve.Problem, req Request, bound int64) (*solve.Solution, *memory.Timeline, error) {
-	sol, err := pr.leastFlat(ctx, prob, int64(req.HostMemory))
+	sol, err := pr.minPeak(ctx, prob, int64(req.HostMemory))
 	if err != nil {
 		return nil, nil, err
 	}

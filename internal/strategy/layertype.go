@@ -1,6 +1,7 @@
 package strategy
 
 import (
+	"encoding/binary"
 	"hash/fnv"
 
 	"ckptplan/internal/memory"
@@ -66,20 +67,20 @@ func signature(g *model.Graph, layer int) uint64 {
 	first, _ := layerBlocks(g)
 	begin := g.Blocks[first].First
 	h := fnv.New64a()
-	var buf [2 + model.MaxRank]byte
+	var buf [2 + 8*model.MaxRank]byte
 	for i := span.First; i < span.End; i++ {
 		op := &g.Ops[i]
 		_, _ = h.Write([]byte{byte(op.Kind), byte(op.Needs)})
 		for _, t := range g.Inputs(op) { // tensors that all layers read, by identity
 			if st := g.Tensors[t].Storage; g.Storages[st].Role != model.Parameter && g.Storages[st].Born < begin && layer > 0 {
-				_, _ = h.Write([]byte{byte(st), byte(st >> 8)})
+				_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, uint64(st)))
 			}
 		}
 		for _, t := range g.Outputs(op) {
 			x := &g.Tensors[t]
 			buf[0], buf[1] = byte(x.DType), byte(x.Shape.N)
 			for k, d := range x.Shape.D {
-				buf[2+k] = byte(d) ^ byte(d>>8)*31 ^ byte(d>>16)*17
+				binary.LittleEndian.PutUint64(buf[2+8*k:], uint64(d))
 			}
 			_, _ = h.Write(buf[:])
 		}

@@ -3,7 +3,6 @@ package strategy
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/strategy/solve"
@@ -69,49 +68,15 @@ func (pr *pricing) leanestFlat(ctx context.Context, prob *solve.Problem, req Req
 	return sol, tl, nil
 }
 
-// leastFlat is the flat plan with the lowest peak under a cap on host memory (0: none), what is shared charged once; of
-// those the fastest that is found. Some plan keeps to the cap: a menu has options that put nothing into host memory.
-func (pr *pricing) leastFlat(ctx context.Context, p *solve.Problem, limit int64) (*solve.Solution, error) {
-	best, err := pr.leastOf(p, func(q *solve.Problem, kept [][]int) (*solve.Solution, error) {
-		if limit == 0 {
-			return solve.MinMemory(ctx, q)
-		}
-		return solve.MinMemoryWithin(ctx, pr.hosted(q, kept), limit)
-	})
-	if err != nil {
+// minPeak is the flat plan with the lowest peak under a cap on host memory (0: none), of those the fastest that is found.
+func (pr *pricing) minPeak(ctx context.Context, p *solve.Problem, limit int64) (*solve.Solution, error) {
+	if limit == 0 {
+		return solve.MinPeak(ctx, p)
+	}
+	q := *p
+	var err error
+	if q.Budget, err = pr.minPeakWithin(ctx, p, limit); err != nil {
 		return nil, err
 	}
-	q := *p
-	q.Budget = best.Peak
-	fastest, err := pr.solveWithin(ctx, &q, limit)
-	var inf *solve.InfeasibleError
-	if errors.As(err, &inf) { // that search was cut short
-		_, best.Time = p.Evaluate(&solve.Solution{Choice: best.Choice, Head: best.Head})
-		return best, nil
-	}
-	return fastest, err
-}
-
-// leastWithin is MinMemoryWithin with what is shared charged once.
-func (pr *pricing) leastWithin(ctx context.Context, p *solve.Problem, cap int64) (*solve.Solution, error) {
-	return pr.leastOf(p, func(q *solve.Problem, _ [][]int) (*solve.Solution, error) { return solve.MinMemoryWithin(ctx, q, cap) })
-}
-
-// hosted is a problem whose times are the bytes that choices put into host memory. kept are the options that its blocks
-// still have, nil for all.
-func (pr *pricing) hosted(p *solve.Problem, kept [][]int) *solve.Problem {
-	q := *p
-	q.Blocks = slices.Clone(p.Blocks)
-	for i := range q.Blocks {
-		b := &q.Blocks[i]
-		b.Choices = slices.Clone(b.Choices)
-		for k := range b.Choices {
-			o := k
-			if kept != nil {
-				o = kept[i][k]
-			}
-			b.Choices[k].Time = pr.at(o, i).Host
-		}
-	}
-	return &q
+	return pr.solveWithin(ctx, &q, limit)
 }

@@ -25,8 +25,8 @@ type pricing struct {
 	// keep is the whole graph with every layer kept: what the rows of embedding and head are read from.
 	keep *memory.Timeline
 	ref  []memory.BlockProfile
-	// held is what all layers keep together if they keep everything.
-	held int64
+	// kept is what all layers keep together if they keep everything.
+	kept int64
 	// entangled: layers hold their own output, so that prices are those of plans that treat all layers alike.
 	entangled bool
 	// capped: what options put into host memory is a price, too.
@@ -83,11 +83,11 @@ func (g graphs) price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Opt
 		return nil, err
 	}
 	for i := range p.Graph.Layers {
-		pr.held += pr.keeps(0, i) // option 0 is keep
+		pr.kept += pr.keeps(0, i) // option 0 is keep
 	}
 	for u := range pr.shared {
 		if pr.shared[u].released(0) >= 0 {
-			pr.held += pr.shared[u].bytes
+			pr.kept += pr.shared[u].bytes
 		}
 	}
 	return pr, nil
@@ -135,12 +135,24 @@ func (pr *pricing) choice(k, layer int, up, down int64) solve.Choice {
 	s := pr.keeps(k, layer) + b.Carried
 	return solve.Choice{
 		Label:    pr.options[k].Name,
+		Holds:    pr.held(k, layer),
 		Save:     s,
 		Linger:   b.ForwardAfter + pr.freed(pr.same[layer], k) - b.ForwardBefore - s, // counted to the end of forward, whoever keeps it
 		Forward:  up + b.ForwardPeak - b.ForwardBefore,
 		Backward: down + s + b.BackwardPeak - b.BackwardBefore,
 		Time:     b.Recompute + b.Transfer,
 	}
+}
+
+// held is the set of shared tensors that option k keeps at a layer.
+func (pr *pricing) held(k, layer int) uint32 {
+	var set uint32
+	for u := range pr.shared {
+		if pr.holds(u, layer, k) {
+			set |= 1 << u
+		}
+	}
+	return set
 }
 
 // problem turns the prices into a flat problem. Blocks before the first layer and after the last run the same way
@@ -151,14 +163,17 @@ func (pr *pricing) choice(k, layer int, up, down int64) solve.Choice {
 func (pr *pricing) problem(g *model.Graph) *solve.Problem {
 	first, last := layerBlocks(g)
 	p := &solve.Problem{}
+	for u := range pr.shared {
+		p.Shared = append(p.Shared, pr.shared[u].bytes)
+	}
 	ref := pr.ref
 	var grads int64
-	held := pr.held
+	kept := pr.kept
 	for i := range g.Layers {
 		b := &ref[g.LayerBlock(i)]
 		blk := solve.Block{Grad: b.Grad + b.Carried}
 		grads += blk.Grad
-		held += b.Carried
+		kept += b.Carried
 		p.Blocks = append(p.Blocks, blk)
 	}
 	for i := last + 1; i < len(g.Blocks); i++ {
@@ -173,14 +188,12 @@ func (pr *pricing) problem(g *model.Graph) *solve.Problem {
 			p.Blocks[i].Choices = append(p.Blocks[i].Choices, pr.choice(k, i, forward-p.Base, backward-p.Base))
 		}
 	}
-	head := solve.Choice{Label: "head"}
 	for i := last + 1; i < len(g.Blocks); i++ {
 		b := &ref[i]
-		head.Forward = max(head.Forward, forward-p.Base+b.ForwardPeak-ref[last].ForwardAfter)
-		head.Backward = max(head.Backward, b.BackwardPeak-p.Base-held)
+		p.HeadForward = max(p.HeadForward, forward-p.Base+b.ForwardPeak-ref[last].ForwardAfter)
+		p.HeadBackward = max(p.HeadBackward, b.BackwardPeak-p.Base-kept)
 	}
-	head.Forward += pr.freedByHead()
-	p.Head = []solve.Choice{head}
+	p.HeadForward += pr.freedByHead()
 	p.Floor = pr.floor(g)
 	return p
 }
@@ -223,13 +236,8 @@ func (pr *pricing) prune(allowed func(k int) bool) {
 	}
 	beats := func(a, b int) bool {
 		for _, l := range layers {
-			for u := range pr.shared {
-				if pr.holds(u, l, a) && !pr.holds(u, l, b) {
-					return false
-				}
-			}
 			x, y := pr.choice(a, l, 0, 0), pr.choice(b, l, 0, 0)
-			if x.Save > y.Save || x.Save+x.Linger > y.Save+y.Linger || x.Forward > y.Forward || x.Backward > y.Backward || x.Time > y.Time ||
+			if x.Holds&^y.Holds != 0 || x.Save > y.Save || x.Save+x.Linger > y.Save+y.Linger || x.Forward > y.Forward || x.Backward > y.Backward || x.Time > y.Time ||
 				pr.capped && pr.at(a, l).Host > pr.at(b, l).Host {
 				return false
 			}

@@ -23,6 +23,9 @@ func (m *nestedModel) family(maxForwards int) [][]solve.NestedNode {
 		return out
 	}
 	for k := 1; k <= n; k++ {
+		if k > 1 && n > longChain && (n+k-1)/k == (n+k-2)/(k-1) {
+			continue // shorter segments of the same number
+		}
 		out = append(out, m.uniform(k, false))
 		if k > 1 && (maxForwards == 0 || maxForwards > 2) {
 			out = append(out, m.uniform(k, true))
@@ -30,6 +33,10 @@ func (m *nestedModel) family(maxForwards int) [][]solve.NestedNode {
 	}
 	return out
 }
+
+// longChain is a number of layers from which uniform plans are looked at only once for each number of segments: one for each
+// size takes the square of the layers to add up. No preset has as many.
+const longChain = 128
 
 // uniform are segments of k layers each; nested: every layer of them is a checkpoint of its own but the last, which the
 // segment's backward needs at once.

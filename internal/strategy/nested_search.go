@@ -3,6 +3,7 @@ package strategy
 import (
 	"context"
 	"errors"
+	"math"
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/plan"
@@ -28,22 +29,30 @@ func (n *nestedPlan) result() *Result {
 
 // nestedPlan is the fastest plan that the simulator finds within the budget, of those of the chain's frontier and of those
 // that are known by name; nil if there is none.
-func (pr *pricing) nestedPlan(ctx context.Context, p *memory.Program, budget int64, maxForwards int) (*nestedPlan, error) {
+//
+// extra is the time that plans may add to a step without recompute, in nanoseconds of a micro-batch: only faster plans are
+// searched.
+func (pr *pricing) nestedPlan(ctx context.Context, p *memory.Program, budget int64, maxForwards int, extra int64) (*nestedPlan, error) {
 	m, err := pr.nestedModel(p)
 	if err != nil {
 		return nil, err
 	}
 	m.chain.MaxForwards = maxForwards
-	return m.within(ctx, pr, p, budget)
+	return m.within(ctx, pr, p, budget, extra)
 }
 
 // within is nestedPlan by a chain.
-func (m *nestedModel) within(ctx context.Context, pr *pricing, p *memory.Program, budget int64) (*nestedPlan, error) {
+func (m *nestedModel) within(ctx context.Context, pr *pricing, p *memory.Program, budget, extra int64) (*nestedPlan, error) {
 	if budget < max(1, m.chain.Floor) {
 		return nil, nil
 	}
 	m.chain.Budget = budget + budget/beliefSlack
-	front, err := solve.NestedFrontier(ctx, m.chain)
+	slowest := int64(math.MaxInt64)
+	if extra < math.MaxInt64 {
+		slowest = m.kept() + extra
+	}
+	front, err := solve.NestedFrontierWithin(ctx, m.chain, slowest)
+	tooLong := errors.Is(err, solve.ErrEffort)
 	var inf *solve.InfeasibleError
 	var best *nestedPlan
 	switch {
@@ -51,14 +60,14 @@ func (m *nestedModel) within(ctx context.Context, pr *pricing, p *memory.Program
 		if best, err = m.search(pr, front, budget); err != nil {
 			return nil, err
 		}
-	case !errors.As(err, &inf):
+	case !errors.As(err, &inf) && !tooLong:
 		return nil, err
 	}
 	var known []*solve.NestedSolution
 	for _, nodes := range m.family(m.chain.MaxForwards) {
 		known = append(known, m.known(nodes))
 	}
-	if m.chain.MaxForwards != 1 {
+	if m.chain.MaxForwards != 1 && extra == math.MaxInt64 { // with a limit, a flat plan is known that none of these beats
 		s, err := m.flatOf(ctx, pr, p, budget)
 		if err != nil {
 			return nil, err
@@ -70,8 +79,11 @@ func (m *nestedModel) within(ctx context.Context, pr *pricing, p *memory.Program
 	if best, err = m.faster(pr, known, best, budget); err != nil {
 		return nil, err
 	}
-	if best == nil {
+	switch {
+	case best == nil:
 		return m.named(pr, budget)
+	case tooLong:
+		return best.unproved(), nil
 	}
 	return best, best.prove(ctx, front, budget)
 }
@@ -84,12 +96,19 @@ func (n *nestedPlan) prove(ctx context.Context, front *solve.NestedTradeOff, bud
 		c := *n.model.chain
 		c.Budget = limit
 		var err error
-		if front, err = solve.NestedFrontier(ctx, &c); err != nil {
+		if front, err = solve.NestedFrontierWithin(ctx, &c, n.solution.Time); err != nil {
 			return err
 		}
 	}
 	n.solution.BoundBy(front, limit)
 	return nil
+}
+
+// unproved is the plan of a chain whose search grew too large: all that is known is that no plan takes less than a step
+// without recompute. It has no limit, since its rows prove nothing.
+func (n *nestedPlan) unproved() *nestedPlan {
+	n.solution.Bound, n.solution.Limit, n.solution.Status = n.model.kept(), 0, solve.Feasible
+	return n
 }
 
 // leanestNested is the nested plan with the lowest peak that searches find: the chain's leanest, those known by name,
@@ -122,27 +141,32 @@ func (pr *pricing) leanestNested(ctx context.Context, p *memory.Program, req Req
 	if best != nil && best.timeline.Peak.Bytes <= m.chain.Floor {
 		return best, nil
 	}
-	if m.chain.Budget, err = solve.MinNestedMemory(ctx, m.chain); err != nil {
+	if m.chain.Budget, err = solve.MinNestedPeak(ctx, m.chain); err != nil {
 		return nil, err
 	}
 	sol, err := solve.SolveNested(ctx, m.chain)
-	if err != nil {
+	tooLong := errors.Is(err, solve.ErrEffort)
+	if err != nil && !tooLong {
 		return nil, err
 	}
 	known := []*solve.NestedSolution{}
 	for _, nodes := range m.family(req.MaxForwards) {
 		known = append(known, m.known(nodes))
 	}
-	for _, s := range append(lowest(known), sol) {
+	known = lowest(known)
+	if !tooLong {
+		known = append(known, sol)
+	}
+	for _, s := range known {
 		if err := look(s); err != nil {
 			return nil, err
 		}
 	}
 	for range maxLower {
-		if best.timeline.Peak.Bytes <= m.chain.Floor {
+		if tooLong || best.timeline.Peak.Bytes <= m.chain.Floor {
 			break
 		}
-		lower, err := m.within(ctx, pr, p, best.timeline.Peak.Bytes-1)
+		lower, err := m.within(ctx, pr, p, best.timeline.Peak.Bytes-1, math.MaxInt64)
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ import (
 
 // nestedModel is a model's layers as a chain for SolveNested.
 //
-// PyTorch runs a nested checkpoint without bridges. Prices are those of the flat problem, with one difference: the input
+// Prices are those of the flat problem, with one difference: the input
 // of a layer is counted as held as long as the layer's saved set, also by options that do not need it. Inside a
 // checkpoint that is so; outside, the chain believes one boundary tensor too much for each such layer. The simulator has
 // the last word, and the search goes on through the chain's frontier to the fastest plan that it lets pass.
@@ -36,7 +36,7 @@ func (pr *pricing) nestedModel(p *memory.Program) (*nestedModel, error) {
 		backward += pr.shared[u].bytes
 	}
 	base := max(0, min(forward-a[0], backward-a[0]-a[len(a)-1]))
-	held := inputsHeld(p, pr)
+	held := inputsHeld(pr)
 	c := &solve.Chain{Base: base, Input: a[0], Floor: pr.floor(g)}
 	ids, stops, err := pr.nestedOptions()
 	if err != nil {
@@ -64,7 +64,6 @@ func (pr *pricing) nestedModel(p *memory.Program) (*nestedModel, error) {
 				Backward:         b.Backward + b.Recompute + b.Transfer,
 				ForwardOverhead:  max(0, lift+b.ForwardPeak-b.ForwardBefore-operands),
 				BackwardOverhead: max(0, backward+s+b.BackwardPeak-b.BackwardBefore-operands-a[i+1]),
-				Bridge:           !held[k][pr.same[i]], // for BridgeGain: the chain's plans have none
 			})
 		}
 		c.Stages = append(c.Stages, st)
@@ -73,12 +72,23 @@ func (pr *pricing) nestedModel(p *memory.Program) (*nestedModel, error) {
 	for i := last + 1; i < len(g.Blocks); i++ {
 		b := &ref[i]
 		loss.Forward = max(loss.Forward, forward+casts+pr.freedByHead()+b.ForwardPeak-ref[last].ForwardAfter-base-a[len(a)-1])
-		loss.Backward = max(loss.Backward, b.BackwardPeak-pr.held+pr.sharedBytes()-base-a[len(a)-1])
+		loss.Backward = max(loss.Backward, b.BackwardPeak-pr.kept+pr.sharedBytes()-base-a[len(a)-1])
 		loss.Time += b.Forward + b.Backward
 		c.LossGrad += b.Grad
 	}
 	c.Loss = []solve.Choice{loss}
 	return m, nil
+}
+
+// kept is the time of a micro-batch that recomputes nothing, by the chain.
+func (m *nestedModel) kept() int64 {
+	keep := m.keep()
+	sum := m.chain.Loss[0].Time
+	for i := range m.chain.Stages {
+		o := &m.chain.Stages[i].Options[keep]
+		sum += o.Forward + o.Backward
+	}
+	return sum
 }
 
 // nestedOptions are the options that the layers of a nested plan choose among, those of parts of a layer, with their
@@ -98,27 +108,21 @@ func (pr *pricing) nestedOptions() (ids []int, stops [][]int64, err error) {
 }
 
 // inputsHeld says which options keep their layer's input, by option and layer of the priced chain.
-func inputsHeld(p *memory.Program, pr *pricing) [][]bool {
-	g := p.Graph
+func inputsHeld(pr *pricing) [][]bool {
+	g := pr.chain.Graph
 	first, _ := layerBlocks(g)
 	out := make([][]bool, len(pr.options))
 	for k := range pr.options {
 		out[k] = make([]bool, g.Layers)
-		o := pr.options[k]
-		s, err := memory.Lower(p, &plan.Plan{Nodes: []plan.Node{{First: 0, Last: g.Layers - 1, Option: &o}}})
+		s, err := lowerAll(pr.chain, pr.options[k])
 		if err != nil {
 			continue
 		}
-		done := map[int]bool{}
-		for l, q := range pr.same {
-			if done[q] {
-				continue
-			}
-			done[q] = true
+		for l := range g.Layers {
 			b, prev := g.Blocks[first+l], g.Blocks[first+l-1]
 			for st := range s.Keeps(b.First, b.End) {
 				if born := g.Storages[st].Born; born >= prev.First && born < prev.End && (l > 0 || holdsHidden(g, b, st)) {
-					out[k][q] = true
+					out[k][l] = true
 				}
 			}
 		}

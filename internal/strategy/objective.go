@@ -59,7 +59,6 @@ func (t *TradeOff) search(ctx context.Context, g graphs, req Request, quantum in
 	}
 	pr.prune(nil)
 	prob := pr.problem(p.Graph)
-	prob.Base += pr.sharedBytes()
 	f, err := solve.SolveFrontier(ctx, prob, quantum)
 	if quantum <= 1 {
 		quantum = 0
@@ -95,18 +94,8 @@ func undominated(points []solve.FrontierPoint) []solve.FrontierPoint {
 	return out
 }
 
-// sharedBytes is all that layers may keep together: a frontier charges it to every plan.
-func (pr *pricing) sharedBytes() int64 {
-	var n int64
-	for u := range pr.shared {
-		n += pr.shared[u].bytes
-	}
-	return n
-}
-
-// Leanest finds the plan of a class with the lowest peak whose extra time is at most limit, a share of the step without
-// recompute; below 0 it means any. With a limit the plan is flat.
-func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64) (*Result, error) {
+// Leanest finds the plan of a class with the lowest peak.
+func Leanest(ctx context.Context, p *memory.Program, req Request) (*Result, error) {
 	g, err := graphsOf(p)
 	if err != nil {
 		return nil, err
@@ -117,7 +106,7 @@ func Leanest(ctx context.Context, p *memory.Program, req Request, limit float64)
 	var best *Result
 	for _, kind := range g.searched() {
 		req.kind = kind
-		res, err := g.leanest(ctx, req, limit)
+		res, err := g.leanest(ctx, req)
 		if err != nil {
 			return nil, err
 		}
@@ -136,7 +125,7 @@ func (r *Result) leaner(than *Result) bool {
 }
 
 // leanest is Leanest among the plans of one kind.
-func (g graphs) leanest(ctx context.Context, req Request, limit float64) (*Result, error) {
+func (g graphs) leanest(ctx context.Context, req Request) (*Result, error) {
 	p := g.of(req.kind)
 	pr, err := g.price(p, req.Sheet, req.allows, req.more()...)
 	if err != nil {
@@ -146,17 +135,5 @@ func (g graphs) leanest(ctx context.Context, req Request, limit float64) (*Resul
 	pr.prune(nil)
 	prob := pr.problem(p.Graph)
 	prob.Budget = solve.Largest
-	if limit < 0 {
-		return pr.leanest(ctx, p, prob, req, nil)
-	}
-	sol, err := pr.leastWithin(ctx, prob, int64(limit*float64(pr.keep.Times.Step())))
-	if err != nil {
-		return nil, err
-	}
-	res := &Result{Class: "flat", Leanest: true, Solution: sol, Problem: prob, Plan: planOf(pr.options, sol.Choice)}
-	if res.Timeline, err = pr.judge(res.Plan, req.Sheet); err != nil {
-		return nil, err
-	}
-	res.Plan.Strategy = "leanest"
-	return res, nil
+	return pr.leanest(ctx, p, prob, req, nil)
 }

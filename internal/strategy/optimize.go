@@ -1,9 +1,13 @@
+// Package strategy answers which plan of a model is the fastest under a budget, or has the lowest peak. It measures the
+// options of a layer by simulation, states the choice of one for each layer as a problem of package solve, and lets the
+// simulator judge the answer: a plan is returned only if its simulated peak is within the budget.
 package strategy
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
@@ -202,7 +206,11 @@ func extra(t *memory.Timeline) float64 {
 
 // improve puts a nested plan in the result if it is faster by nestedGain than what is there.
 func (pr *pricing) improve(ctx context.Context, p *memory.Program, req Request, res *Result) error {
-	found, err := pr.nestedPlan(ctx, p, int64(res.TensorBudget), req.MaxForwards)
+	slowest := int64(math.MaxInt64)
+	if res.Timeline != nil { // of a plan that is faster than the one at hand by nestedGain
+		slowest = int64(float64(res.Timeline.Times.Step())*(1-nestedGain)-float64(pr.keep.Times.Step())) / micro(res.Timeline)
+	}
+	found, err := pr.nestedPlan(ctx, p, int64(res.TensorBudget), req.MaxForwards, slowest)
 	if err == nil && found == nil && res.Plan == nil && int64(res.TensorBudget) >= pr.floor(p.Graph) {
 		if found, err = pr.leanestNested(ctx, p, req); err != nil {
 			return err
@@ -211,7 +219,9 @@ func (pr *pricing) improve(ctx context.Context, p *memory.Program, req Request, 
 		case found.timeline.Peak.Bytes > int64(res.TensorBudget):
 			res.leanestNested, found = found, nil
 		case found.solution.Nodes != nil:
-			err = found.prove(ctx, nil, int64(res.TensorBudget))
+			if err = found.prove(ctx, nil, int64(res.TensorBudget)); errors.Is(err, solve.ErrEffort) {
+				found, err = found.unproved(), nil
+			}
 		}
 	}
 	if err != nil || found == nil {

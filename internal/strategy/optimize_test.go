@@ -85,7 +85,7 @@ func TestBelievedIsSimulated(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				peak := pr.believe(prob, choice)
+				peak, _ := prob.Evaluate(choice)
 				if peak != tl.Peak.Bytes {
 					names := ""
 					for _, k := range choice {
@@ -109,7 +109,7 @@ func TestLeanest(t *testing.T) {
 		p := program(t, preset, nil)
 		peak := map[string]int64{}
 		for _, class := range []string{"flat", "auto"} {
-			res, err := Leanest(context.Background(), p, Request{Sheet: sheet, Class: class}, -1)
+			res, err := Leanest(context.Background(), p, Request{Sheet: sheet, Class: class})
 			if err != nil {
 				t.Fatal(err)
 			}

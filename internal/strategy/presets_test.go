@@ -91,7 +91,7 @@ func leastFlat(t *testing.T, p *memory.Program, sheet *gpu.Sheet) (*pricing, *so
 		t.Fatal(err)
 	}
 	pr.prune(nil)
-	low, err := pr.leastFlat(context.Background(), pr.problem(p.Graph), 0)
+	low, err := solve.MinPeak(context.Background(), pr.problem(p.Graph))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func leastFlat(t *testing.T, p *memory.Program, sheet *gpu.Sheet) (*pricing, *so
 // checkBudgets holds the flat plans of a program at budgets between the least that works and keeping everything.
 func checkBudgets(t *testing.T, p *memory.Program, sheet *gpu.Sheet) {
 	t.Helper()
-	low, err := Leanest(context.Background(), p, Request{Sheet: sheet, Class: "flat"}, -1)
+	low, err := Leanest(context.Background(), p, Request{Sheet: sheet, Class: "flat"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func atHand(b *testing.B, p *memory.Program, sheet *gpu.Sheet) (prob *solve.Prob
 	}
 	pr.prune(nil)
 	prob = pr.problem(p.Graph)
-	least, err := solve.MinMemory(context.Background(), prob)
+	least, err := solve.MinPeak(context.Background(), prob)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,13 +6,12 @@ import (
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
-	"ckptplan/internal/strategy/solve"
 )
 
 // shared is a storage that several layers read and that some options at some layers keep: the mask of eager attention, or
 // the position bias that the first layer of a T5 stack makes for all of them, which a region that reads it must keep and
 // which nothing else saves. It is alive in backward until the first layer that keeps it is done, however many keep it; so the
-// first keeper alone is charged with it.
+// first keeper alone is charged with it (solve.Problem.Shared).
 type shared struct {
 	bytes int64
 	holds [][]bool // by layer of the priced chain, by option
@@ -190,57 +189,14 @@ func (s *shared) released(k int) int {
 	return slices.IndexFunc(s.holds, func(h []bool) bool { return h[k] })
 }
 
-// charge gives the problem in which block first[u] is the first that keeps what is shared in unit u (len(Blocks): none
-// does), for the units that first names, and the options that each block still has.
-func (pr *pricing) charge(p *solve.Problem, first []int) (*solve.Problem, [][]int) {
-	q := *p
-	q.Blocks = slices.Clone(p.Blocks)
-	kept := make([][]int, len(q.Blocks))
-	for i := range q.Blocks {
-		b := &q.Blocks[i]
-		var cs []solve.Choice
-	options:
-		for k, c := range b.Choices {
-			for u, f := range first {
-				h := pr.holds(u, i, k)
-				if i < f && h || i == f && !h {
-					continue options
-				}
-				if i == f {
-					c.Save += pr.shared[u].bytes
-					c.Linger -= pr.shared[u].bytes // it is alive in forward whoever keeps it
-					c.Backward += pr.shared[u].bytes
-				}
-			}
-			cs = append(cs, c)
-			kept[i] = append(kept[i], k)
-		}
-		b.Choices = cs
-	}
-	return &q, kept
-}
-
 // holds says whether option k at a layer keeps unit u.
 func (pr *pricing) holds(u, layer, k int) bool { return pr.shared[u].holds[pr.same[layer]][k] }
 
-// firstKeepers are the first blocks of a choice that keep each unit.
-func (pr *pricing) firstKeepers(choice []int) []int {
-	out := make([]int, len(pr.shared))
-	for u := range out {
-		for out[u] < len(choice) && !pr.holds(u, out[u], choice[out[u]]) {
-			out[u]++
-		}
+// sharedBytes is all that layers may keep together.
+func (pr *pricing) sharedBytes() int64 {
+	var n int64
+	for u := range pr.shared {
+		n += pr.shared[u].bytes
 	}
-	return out
-}
-
-// believe is the peak that a problem predicts for a choice.
-func (pr *pricing) believe(p *solve.Problem, choice []int) int64 {
-	q, kept := pr.charge(p, pr.firstKeepers(choice))
-	c := make([]int, len(choice))
-	for i, k := range choice {
-		c[i] = slices.Index(kept[i], k)
-	}
-	peak, _ := q.Evaluate(&solve.Solution{Choice: c})
-	return peak
+	return n
 }

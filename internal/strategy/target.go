@@ -3,6 +3,7 @@ package strategy
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 
@@ -207,7 +208,7 @@ func (g graphs) segmented(ctx context.Context, req Request, free *Result, most i
 		return nil, err
 	}
 	pr.prune(nil)
-	found, err := pr.nestedPlan(ctx, p, int64(free.TensorBudget), most)
+	found, err := pr.nestedPlan(ctx, p, int64(free.TensorBudget), most, math.MaxInt64)
 	if err != nil {
 		return nil, err
 	}

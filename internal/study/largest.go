@@ -80,7 +80,7 @@ func (s *Study) largest(ctx context.Context, by Objective) (*Optimization, error
 	if err != nil {
 		return nil, err
 	}
-	o, err := v.certified(res)
+	o, err := v.certified(ctx, res)
 	if err != nil {
 		return nil, err
 	}

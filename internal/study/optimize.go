@@ -98,7 +98,7 @@ func (s *Study) optimize(ctx context.Context) (*Optimization, error) {
 	case err != nil:
 		return nil, err
 	}
-	return s.certified(res)
+	return s.certified(ctx, res)
 }
 
 // search finds the fastest plan of the class.
@@ -117,7 +117,7 @@ func (s *Study) Leanest(ctx context.Context) (*Optimization, error) {
 		if err != nil {
 			return nil, err
 		}
-		res, err := strategy.Leanest(ctx, p, h.Request.Request, -1)
+		res, err := strategy.Leanest(ctx, p, h.Request.Request)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +157,7 @@ func (s *Study) tightPlan(ctx context.Context, none *strategy.NoPlanError) (*Opt
 }
 
 // certified is a plan that was found to be the fastest, with its certificate.
-func (s *Study) certified(res *strategy.Result) (*Optimization, error) {
+func (s *Study) certified(ctx context.Context, res *strategy.Result) (*Optimization, error) {
 	o, err := s.optimization(res)
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (s *Study) certified(res *strategy.Result) (*Optimization, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := strategy.Certify(p, s.Request.Request, res)
+	c, err := strategy.Certify(ctx, p, s.Request.Request, res)
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func (s *Study) throughput(ctx context.Context, global int) (*Optimization, erro
 	if found == nil { // not even the smallest fits: say what would do
 		return first.optimize(ctx)
 	}
-	o, err := at.certified(found)
+	o, err := at.certified(ctx, found)
 	if err != nil {
 		return nil, err
 	}

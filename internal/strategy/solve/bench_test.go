@@ -14,8 +14,8 @@ var menuShape = []struct{ save, backward, time float64 }{
 	{34, 42, 0}, {30, 42, 900}, {20, 42, 1700}, {16, 43.6, 3100}, {10, 44.2, 5800}, {4, 45.2, 10000}, {2, 45.8, 12600},
 }
 
-// transformerProblem is a chain of layers with gradients that grow and a head with logits kept or recomputed in
-// chunks. Different layers vary in size and speed by a fifth; identical ones do not.
+// transformerProblem is a chain of layers with gradients that grow and a head that keeps the logits.
+// Different layers vary in size and speed by a fifth; identical ones do not.
 func transformerProblem(layers int, different bool) *Problem {
 	r := rand.New(rand.NewPCG(7, uint64(layers)))
 	p := &Problem{Base: 1 << 30}
@@ -40,13 +40,13 @@ func transformerProblem(layers int, different bool) *Problem {
 		}
 		p.Blocks = append(p.Blocks, b)
 	}
-	p.Head = []Choice{{Label: "full", Backward: 4e9}, {Label: "chunked", Backward: 1200e6, Time: 5e6}}
+	p.HeadBackward = 4e9
 	return p
 }
 
 // budgets are n budgets between the least peak and the peak of the fastest plan.
 func budgets(b *testing.B, p *Problem, n int64) []int64 {
-	least, err := MinMemory(context.Background(), p)
+	least, err := MinPeak(context.Background(), p)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -89,39 +89,32 @@ func BenchmarkFlat(b *testing.B) {
 	}
 }
 
-// BenchmarkFlatVectors solves chains whose labels are vectors: weight casts that live until the end of forward
-// (autocast) and bind there, and saved sets of three micro batches that wait in a pipeline.
-func BenchmarkFlatVectors(b *testing.B) {
+// BenchmarkFlatAutocastRows solves chains whose forward binds, too: weight casts that live until the end of forward.
+func BenchmarkFlatAutocastRows(b *testing.B) {
 	castShare := []float64{0, 0, 0, 0.66, 0.66, 1, 1} // of the casts, what the option does not save anyway
-	for _, kind := range []string{"autocast", "pipeline"} {
-		for _, layers := range []int{32, 126} {
-			p := transformerProblem(layers, true)
-			for i := range p.Blocks {
-				if kind == "pipeline" {
-					p.Blocks[i].Waiting = 3
-					continue
-				}
-				for k := range p.Blocks[i].Choices {
-					const casts = 200e6
-					c := &p.Blocks[i].Choices[k]
-					c.Save += int64((1 - castShare[k]) * casts)
-					c.Linger = int64(castShare[k] * casts)
-					c.Backward += casts
+	for _, layers := range []int{32, 126} {
+		p := transformerProblem(layers, true)
+		for i := range p.Blocks {
+			for k := range p.Blocks[i].Choices {
+				const casts = 200e6
+				c := &p.Blocks[i].Choices[k]
+				c.Save += int64((1 - castShare[k]) * casts)
+				c.Linger = int64(castShare[k] * casts)
+				c.Backward += casts
+			}
+		}
+		b.Run(fmt.Sprintf("layers=%d", layers), func(b *testing.B) {
+			all := budgets(b, p, 9)
+			n := 0
+			for b.Loop() {
+				q := *p
+				q.Budget = all[n%len(all)]
+				n++
+				if _, err := SolveFlat(context.Background(), &q); err != nil {
+					b.Fatal(err)
 				}
 			}
-			b.Run(fmt.Sprintf("%s/layers=%d", kind, layers), func(b *testing.B) {
-				all := budgets(b, p, 9)
-				n := 0
-				for b.Loop() {
-					q := *p
-					q.Budget = all[n%len(all)]
-					n++
-					if _, err := SolveFlat(context.Background(), &q); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
+		})
 	}
 }
 
@@ -139,8 +132,7 @@ func BenchmarkFrontier(b *testing.B) {
 	b.ReportMetric(float64(points), "points")
 }
 
-// transformerChain is a chain of identical layers for nested plans, with six options a layer: keep all, four partial
-// recomputes, and a bridge-able one.
+// transformerChain is a chain of identical layers for nested plans, with six options a layer.
 func transformerChain(layers int, different bool) *Chain {
 	r := rand.New(rand.NewPCG(8, uint64(layers)))
 	vary := func() float64 {
@@ -159,7 +151,7 @@ func transformerChain(layers int, different bool) *Chain {
 		for k, o := range menuShape[:6] {
 			s.Options = append(s.Options, StageOption{
 				Label: fmt.Sprint("option", k), Saved: int64(o.save * unit), Forward: int64(10e6 * speed), Backward: int64((20e6 + 1000*o.time) * speed),
-				ForwardOverhead: int64(5 * unit), BackwardOverhead: int64((o.backward-o.save)*unit) + 52e6, Bridge: k == 0,
+				ForwardOverhead: int64(5 * unit), BackwardOverhead: int64((o.backward-o.save)*unit) + 52e6,
 			})
 		}
 		c.Stages = append(c.Stages, s)
@@ -169,7 +161,7 @@ func transformerChain(layers int, different bool) *Chain {
 
 // nestedBudget is a budget between the least peak and that of keeping everything, at a share of the way.
 func nestedBudget(b *testing.B, c *Chain, share float64) int64 {
-	least, err := MinNestedMemory(context.Background(), c)
+	least, err := MinNestedPeak(context.Background(), c)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -183,22 +175,19 @@ func nestedBudget(b *testing.B, c *Chain, share float64) int64 {
 // BenchmarkNested solves one tight budget of identical layers. Wanted: 32 layers in 100 ms, 126 in 1 s.
 func BenchmarkNested(b *testing.B) {
 	for _, layers := range []int{32, 126} {
-		for _, bridges := range []bool{false, true} {
-			b.Run(fmt.Sprintf("layers=%d/bridges=%v", layers, bridges), func(b *testing.B) {
-				c := transformerChain(layers, false)
-				c.Bridges = bridges
-				c.Budget = nestedBudget(b, c, 0.1)
-				var points int64
-				for b.Loop() {
-					s, err := SolveNested(context.Background(), c)
-					if err != nil {
-						b.Fatal(err)
-					}
-					points = s.Points
+		b.Run(fmt.Sprintf("layers=%d", layers), func(b *testing.B) {
+			c := transformerChain(layers, false)
+			c.Budget = nestedBudget(b, c, 0.1)
+			var points int64
+			for b.Loop() {
+				s, err := SolveNested(context.Background(), c)
+				if err != nil {
+					b.Fatal(err)
 				}
-				b.ReportMetric(float64(points), "points")
-			})
-		}
+				points = s.Points
+			}
+			b.ReportMetric(float64(points), "points")
+		})
 	}
 }
 
@@ -222,19 +211,6 @@ func BenchmarkRotor(b *testing.B) {
 				}
 				exact = s.Time
 			}
-		})
-		b.Run(fmt.Sprintf("layers=%d/rounded-to-1/2000", layers), func(b *testing.B) {
-			q := *c
-			q.Quantum = c.Budget / 2000
-			gap := 0.0
-			for b.Loop() {
-				s, err := SolveNested(context.Background(), &q)
-				if err != nil {
-					b.Fatal(err)
-				}
-				gap = 100 * float64(s.Time-s.Bound) / float64(s.Bound)
-			}
-			b.ReportMetric(gap, "gap-%")
 		})
 		b.Run(fmt.Sprintf("layers=%d/500-slots", layers), func(b *testing.B) {
 			for b.Loop() {

@@ -23,8 +23,12 @@ func (in *flatInputs) problem() *Problem {
 		}
 		p.Blocks = append(p.Blocks, b)
 	}
+	var head Block // a head with a menu is a last block that keeps nothing
 	for _, h := range in.Head {
-		p.Head = append(p.Head, Choice{Backward: h[0], Time: h[1]})
+		head.Choices = append(head.Choices, Choice{Backward: h[0], Time: h[1]})
+	}
+	if len(in.Head) > 0 {
+		p.Blocks = append(p.Blocks, head)
 	}
 	return p
 }

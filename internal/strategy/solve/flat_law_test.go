@@ -23,7 +23,7 @@ func mustSolve(t *rapid.T, p *Problem) *Solution {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if peak, time := p.Evaluate(s); peak != s.Peak || time != s.Time || peak > p.Budget || s.Status != Optimal || s.Dual.Bound > s.Time {
+	if peak, time := p.Evaluate(s.Choice); peak != s.Peak || time != s.Time || peak > p.Budget || s.Status != Optimal || s.Dual.Bound > s.Time {
 		t.Fatalf("plan of peak %d and time %d believed %+v, budget %d", peak, time, s, p.Budget)
 	}
 	return s
@@ -33,7 +33,7 @@ func mustSolve(t *rapid.T, p *Problem) *Solution {
 func TestFlatLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t)
-		least, err := MinMemory(context.Background(), p)
+		least, err := MinPeak(context.Background(), p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,14 +94,13 @@ func scale(p *Problem, bytes, ns int64) *Problem {
 		}
 		return m
 	}
-	q := &Problem{Base: p.Base * bytes, Head: menu(p.Head), HeadGrad: p.HeadGrad * bytes, Floor: p.Floor * bytes, Budget: p.Budget * bytes}
+	q := &Problem{Base: p.Base * bytes, HeadForward: p.HeadForward * bytes, HeadBackward: p.HeadBackward * bytes, HeadGrad: p.HeadGrad * bytes, Floor: p.Floor * bytes, Budget: p.Budget * bytes}
 	for _, b := range p.Blocks {
 		b.Choices, b.Grad = menu(b.Choices), b.Grad*bytes
 		q.Blocks = append(q.Blocks, b)
 	}
-	for _, s := range p.Segments {
-		s.Choices = menu(s.Choices)
-		q.Segments = append(q.Segments, s)
+	for _, x := range p.Shared {
+		q.Shared = append(q.Shared, x*bytes)
 	}
 	return q
 }
@@ -113,7 +112,7 @@ func TestFlatOrderOfIdenticalLayers(t *testing.T) {
 	for i := range p.Blocks {
 		p.Blocks[i].Grad = 0
 	}
-	least, err := MinMemory(context.Background(), p)
+	least, err := MinPeak(context.Background(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +135,7 @@ func TestFlatOrderOfIdenticalLayers(t *testing.T) {
 // TestFlatIsDeterministic: the same problem gives the same plan, byte for byte.
 func TestFlatIsDeterministic(t *testing.T) {
 	p := transformerProblem(60, true)
-	least, err := MinMemory(context.Background(), p)
+	least, err := MinPeak(context.Background(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,29 +146,31 @@ func TestFlatIsDeterministic(t *testing.T) {
 	}
 	for range 3 {
 		again, err := SolveFlat(context.Background(), p)
-		if err != nil || !slices.Equal(first.Choice, again.Choice) || first.Head != again.Head {
+		if err != nil || !slices.Equal(first.Choice, again.Choice) {
 			t.Fatalf("got %v, then %v, %v", first.Choice, again.Choice, err)
 		}
 	}
 }
 
-// TestFlatStops: when ctx ends the best plan so far comes back with its bound.
+// TestFlatStops: whenever ctx ends, the search ends within 0.3 s.
 func TestFlatStops(t *testing.T) {
 	p := transformerProblem(1000, true)
-	least, err := leastMemory(context.Background(), p)
+	least, err := MinPeak(context.Background(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Budget = least.Peak + 10e9
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	begin := time.Now()
-	s, err := SolveFlat(ctx, p)
-	if err != nil || s.Status != Feasible || s.Peak > p.Budget || s.Bound > s.Time || s.Bound != p.LowerBound(s.Dual) {
-		t.Fatalf("got %+v, %v", s, err)
-	}
-	if spent := time.Since(begin); spent > time.Second {
-		t.Errorf("took %v after ctx had ended", spent)
+	for after := time.Duration(0); after < 200*time.Millisecond; after += 20 * time.Millisecond {
+		ctx, cancel := context.WithTimeout(context.Background(), after)
+		begin := time.Now()
+		_, err := SolveFlat(ctx, p)
+		if spent := time.Since(begin); spent > after+300*time.Millisecond {
+			t.Errorf("took %v after ctx had ended", spent-after)
+		}
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		cancel()
 	}
 }
 
@@ -196,16 +197,15 @@ func TestFlatExtremes(t *testing.T) {
 	for range 10000 {
 		long.Blocks = append(long.Blocks, Block{Choices: []Choice{{Save: 1, Backward: 1}, {Time: 1}}})
 	}
-	if s := solve(long); s.Time != 9900 || s.Peak != 100 || changes(long, s) != 1 {
-		t.Errorf("10,000 blocks: peak %d, time %d, %d changes", s.Peak, s.Time, changes(long, s))
+	if s := solve(long); s.Time != 9900 || s.Peak != 100 {
+		t.Errorf("10,000 blocks: peak %d, time %d", s.Peak, s.Time)
 	}
 	for name, p := range map[string]*Problem{
 		"sum of sizes":  {Budget: 1, Blocks: []Block{{Choices: []Choice{{Save: 1 << 60, Backward: 1 << 60}}}, {Choices: []Choice{{Save: 1 << 60}}}}},
 		"time":          {Budget: 1, Blocks: []Block{{Choices: []Choice{{Time: 1 << 62}}}}},
-		"waiting":       {Budget: 1, Blocks: []Block{{Waiting: 1 << 40, Choices: []Choice{{Save: 1 << 40}}}}},
+		"not shared":    {Budget: 1, Blocks: []Block{{Choices: []Choice{{Holds: 1}}}}},
 		"negative time": {Budget: 1, Blocks: []Block{{Choices: []Choice{{Time: -1}}}}},
 		"no option":     {Budget: 1, Blocks: []Block{{}}},
-		"segment":       {Budget: 1, Blocks: []Block{{Choices: []Choice{{}}}}, Segments: []Segment{{First: 0, Length: 2}}},
 		"negative base": {Base: -1},
 		"huge budget":   {Budget: 1 << 62},
 		"negative save": {Blocks: []Block{{Choices: []Choice{{Save: -1 << 62}}}}},

@@ -18,7 +18,7 @@ type Frontier struct {
 	Stats Stats
 
 	problem *Problem
-	paths   func(point int32) []*edge
+	search  *search
 }
 
 // FrontierPoint is a plan's peak in bytes, base and floor included, and its extra time in nanoseconds.
@@ -29,7 +29,7 @@ type FrontierPoint struct {
 
 // Solution returns the plan behind a point. It is a fastest plan for its peak up to Frontier.Loss.
 func (f *Frontier) Solution(point int) *Solution {
-	s := f.problem.solution(f.paths(f.Points[point].label))
+	s := f.problem.solution(f.search.choices(&f.search.at[0][f.Points[point].label], nil))
 	s.Status, s.Closed, s.Bound, s.Stats = Feasible, "frontier", 0, f.Stats
 	if f.Loss == 0 {
 		s.Status, s.Closed, s.Bound = Optimal, "exact-search", s.Time
@@ -48,34 +48,36 @@ func SolveFrontier(ctx context.Context, p *Problem, quantum int64) (*Frontier, e
 	if quantum < 0 || quantum > Largest/int64(len(p.Blocks)+2) {
 		return nil, fmt.Errorf("%w: quantum %d is out of range", ErrInvalidProblem, quantum)
 	}
-	least, err := leastMemory(ctx, p)
+	g := newGraph(p)
+	least, err := minPeak(ctx, p, g)
 	if err != nil {
 		return nil, err
 	}
 	if p.Budget > 0 && least.Peak > p.Budget {
 		return nil, &InfeasibleError{Budget: p.Budget, Needed: least.Peak}
 	}
-	f := &Frontier{problem: p}
-	exact := newChain(p)
-	merged := exact.merge()
 	if p.Budget == 0 {
-		exact.room = Largest
+		g.room = Largest
 	}
-	c := exact
+	f := &Frontier{problem: p}
 	if quantum > 1 {
-		c = exact.roundUp(quantum)
+		g = g.roundUp(quantum)
 		f.Loss = int64(len(p.Blocks)+1) * (quantum - 1)
-		for _, b := range p.Blocks {
-			f.Loss += min(b.Waiting, 1) * (quantum - 1)
-		}
 	}
-	if merged {
-		err = f.fill(ctx, c, exact)
-	} else {
-		err = f.fillVector(ctx, c, exact)
-	}
-	if err != nil {
+	f.search = newSearch(g)
+	if err := f.search.run(ctx); err != nil {
 		return nil, err
+	}
+	f.Stats = f.search.stats
+	var choice []int
+	for l := range f.search.at[0] {
+		at := &f.search.at[0][l]
+		point := FrontierPoint{Peak: max(p.Floor, p.Base+max(at.b, at.f)), Time: at.t, label: int32(l)}
+		if quantum > 1 {
+			choice = f.search.choices(at, choice)
+			point.Peak, _ = p.Evaluate(choice)
+		}
+		f.Points = append(f.Points, point)
 	}
 	if len(f.Points) == 0 {
 		// The budget is within Loss of the least; few exact labels fit it.
@@ -86,53 +88,6 @@ func SolveFrontier(ctx context.Context, p *Problem, quantum int64) (*Frontier, e
 		f.Loss = 0 // no plan has a lower peak or is faster, whatever the rounding
 	}
 	return f, nil
-}
-
-// fill runs the recurrence of a single chain c and measures its plans on the exact chain.
-func (f *Frontier) fill(ctx context.Context, c, exact *chain) error {
-	s := &search{c: c, least: c.leastPrefix(func(e *edge) int64 { return e.save }), upper: math.MaxInt64}
-	if err := s.run(ctx); err != nil {
-		return err
-	}
-	s.c = exact
-	for l := range s.at[0] {
-		var saved, top int64
-		for i, l := 0, int32(l); i < len(exact.out); {
-			at := &s.at[i][l]
-			e := &exact.out[i][at.edge]
-			top = max(top, saved+e.row)
-			saved += e.save
-			i, l = e.to, at.next
-		}
-		f.add(top, s.at[0][l].t, l)
-	}
-	f.Stats, f.paths = s.stats, s.path
-	return nil
-}
-
-// fillVector is fill for a chain whose labels are vectors.
-func (f *Frontier) fillVector(ctx context.Context, c, exact *chain) error {
-	s := newVectorSearch(c)
-	if err := s.run(ctx); err != nil {
-		return err
-	}
-	s.c = exact
-	for l := range s.at[0] {
-		var saved, savedFwd, held, top int64
-		for _, e := range s.path(int32(l)) {
-			top = max(top, saved+e.row, savedFwd+e.rowFwd)
-			saved += e.save
-			savedFwd += e.saveFwd
-			held += e.held
-		}
-		f.add(held+top, s.at[0][l].t, l)
-	}
-	f.Stats, f.paths = s.stats, s.path
-	return nil
-}
-
-func (f *Frontier) add(above, time int64, label int) {
-	f.Points = append(f.Points, FrontierPoint{Peak: max(f.problem.Floor, f.problem.Base+above), Time: time, label: int32(label)})
 }
 
 // thin sorts the points and drops the dominated ones.
@@ -148,25 +103,4 @@ func (f *Frontier) thin() {
 		fastest = p.Time
 		return false
 	})
-}
-
-// roundUp returns the chain with every size a multiple of the quantum, none smaller.
-func (c *chain) roundUp(quantum int64) *chain {
-	up := func(x int64) int64 {
-		switch rest := x % quantum; {
-		case rest > 0:
-			return x + quantum - rest
-		default:
-			return x - rest // of a negative size, towards 0
-		}
-	}
-	r := &chain{out: make([][]edge, len(c.out)), room: c.room, single: c.single, holds: c.holds}
-	for i, edges := range c.out {
-		r.out[i] = slices.Clone(edges)
-		for k := range r.out[i] {
-			e := &r.out[i][k]
-			e.save, e.saveFwd, e.row, e.rowFwd, e.held = up(e.save), up(e.saveFwd), up(e.row), up(e.rowFwd), up(e.held)
-		}
-	}
-	return r
 }

@@ -28,12 +28,6 @@ type Chain struct {
 	// MaxForwards is the most often that a stage's forward may run in a step: 1 keeps every stage by one of its options,
 	// 2 allows checkpoints, 3 checkpoints inside them, …; 0: no limit. Recomputation inside an option does not count.
 	MaxForwards int
-	// Bridges allows plans that keep a stage's saved set while its input is dropped and recomputed (options with
-	// Bridge). PyTorch has no form for them. Without bridges the class is rotor's persistent schedules.
-	Bridges bool
-	// Quantum above 1 rounds sizes to multiples of it, in bytes, inside the solver: up for the plan, down for the bound.
-	// Chains of many different stages have too many exact steps.
-	Quantum int64
 }
 
 // Stage is one link of a chain.
@@ -62,8 +56,6 @@ type StageOption struct {
 	// EarlyStop is the part of Forward that the last stage of a recompute does without, in nanoseconds: a checkpoint's
 	// second forward ends when it has made again all that backward needs. It is at most Forward.
 	EarlyStop int64
-	// Bridge says that the saved set may outlive the stage's input. It must not contain the input then.
-	Bridge bool
 }
 
 // NestedNode is a node of a nested plan. A plan is a list of nodes that cover stages 1…n in order, numbered from 0
@@ -71,7 +63,7 @@ type StageOption struct {
 type NestedNode struct {
 	Kind        NodeKind
 	First, Last int
-	// Option is the option of the stage kept (Keep: stage First; Bridge: stage Last); −1 for a checkpoint.
+	// Option is the option of the stage kept; −1 for a checkpoint.
 	Option int
 	// Inner says how the stages inside are treated when they run again, right before their backward.
 	Inner []NestedNode
@@ -85,9 +77,6 @@ const (
 	Keep NodeKind = "keep"
 	// Checkpoint runs the stages and keeps only their input; before their backward Inner runs from it.
 	Checkpoint NodeKind = "checkpoint"
-	// Bridge is a checkpoint over First…Last whose last stage's saved set is kept in the first sweep already. Inner
-	// covers First…Last−1; the backward of Last comes when Inner's sweep has brought its input back.
-	Bridge NodeKind = "bridge"
 )
 
 // NestedSolution is an optimal plan of the class.
@@ -110,21 +99,19 @@ type NestedSolution struct {
 	Intervals, Points, Steps int64
 }
 
-// SolveNested returns the fastest plan of the nested-extended class that fits the budget, and the least peak for it:
-// segments inside segments, recomputed as often as MaxForwards allows, and bridges where they are allowed.
+// SolveNested returns the fastest nested plan that fits the budget, and the least peak for it: segments inside segments,
+// recomputed as often as MaxForwards allows.
 //
 // Method: interval dynamic programming over step functions of memory. f(s,t)(m) is the least time to bring the
-// gradient from d_t to d_{s-1} with m bytes besides a_{s-1}, which is resident; d_t counts. In kind G the saved set of
-// stage t is alive already and counts, too, and its input is not (the loss is such a stage). With the sums of the
+// gradient from d_t to d_{s-1} with m bytes besides a_{s-1}, which is resident; d_t counts. With the sums of the
 // parameter gradients that have appeared by then,
 //
 //	keep s         uf_s + ub_s + f(s+1,t)(m − ā_s)
 //	checkpoint j   Σ_{s≤k<j} uf_k + f(j,t)(m − a_{j−1}) + f(s,j−1)(m)
-//	bridge j       Σ_{s≤k≤j} uf_k + f(j+1,t)(m − ā_j) + f_G(s,j)(m)
 //
-// each from the memory on that its forward sweep and its backward need. In kind D stage t is the last of a recompute: it
+// each from the memory on that its forward sweep and its backward need. Stage t is the last of a recompute, unless it is the loss: it
 // costs its EarlyStop less. Functions are exact to the byte for all m up
-// to the budget; intervals with the same sequence of stage types share one. Without bridges these are the schedules of
+// to the budget; intervals with the same sequence of stage types share one. These are the persistent schedules of
 // rotor (Beaumont et al., Optimal checkpointing for heterogeneous chains, 2019) with exact peaks.
 //
 // Cost: (different intervals) × (stages) × (steps of a function); there are n²/2 different intervals for n different
@@ -133,9 +120,6 @@ type NestedSolution struct {
 //
 // If nothing fits, the error is an *InfeasibleError with the exact smallest budget; if ctx ends, ctx's error.
 func SolveNested(ctx context.Context, c *Chain) (*NestedSolution, error) {
-	if c.Quantum > 1 {
-		return solveRounded(ctx, c)
-	}
 	front, err := NestedFrontier(ctx, c)
 	if err != nil {
 		return nil, err
@@ -151,28 +135,34 @@ type NestedTradeOff struct {
 	solver *nestedSolver
 }
 
-// NestedFrontier returns every non-dominated (peak, time) pair of the class up to the chain's budget (0: no limit).
-// With a quantum, sizes are rounded up: plans fit, and peaks are those of the rounded sizes.
+// NestedFrontier returns every non-dominated (peak, time) pair of the class up to the chain's budget (0: no limit). A
+// search of more than maxNestedSteps steps ends with ErrEffort.
 func NestedFrontier(ctx context.Context, c *Chain) (*NestedTradeOff, error) {
+	return NestedFrontierWithin(ctx, c, math.MaxInt64)
+}
+
+// NestedFrontierWithin is NestedFrontier for plans that take at most time nanoseconds; there may be none.
+func NestedFrontierWithin(ctx context.Context, c *Chain, time int64) (*NestedTradeOff, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	needed, err := leastNested(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	if c.Quantum > 1 {
-		return NestedFrontier(ctx, c.rounded(true))
-	}
-	if c.Budget != 0 && needed > c.Budget {
-		return nil, &InfeasibleError{Budget: c.Budget, Needed: needed}
-	}
 	s := newNestedSolver(c, false)
+	if time != math.MaxInt64 {
+		s.window = newWindow(s, time)
+	}
 	if err := s.fill(ctx); err != nil {
 		return nil, err
 	}
+	top := s.top()
+	if c.Budget != 0 && time == math.MaxInt64 && (len(top) == 0 || c.Floor > c.Budget) {
+		needed, err := minNestedPeak(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return nil, &InfeasibleError{Budget: c.Budget, Needed: needed}
+	}
 	t := &NestedTradeOff{solver: s}
-	for _, p := range s.top() {
+	for _, p := range top {
 		point := FrontierPoint{Peak: max(c.Floor, c.Base+c.Input+p.m), Time: p.t}
 		if n := len(t.Points); n > 0 && t.Points[n-1].Peak == point.Peak {
 			t.Points[n-1] = point // both are below the floor: the faster one stands
@@ -183,16 +173,20 @@ func NestedFrontier(ctx context.Context, c *Chain) (*NestedTradeOff, error) {
 	return t, nil
 }
 
-// MinNestedMemory returns the smallest budget that a plan of the class fits.
-func MinNestedMemory(ctx context.Context, c *Chain) (int64, error) {
+// maxNestedSteps bounds the steps of functions that a search for nested plans looks at, of some 5 ns each: half a second.
+// A chain of 126 equal layers takes a quarter of it, one of 300 would take several times as much.
+const maxNestedSteps = 100_000_000
+
+// MinNestedPeak returns the smallest budget that a plan of the class fits.
+func MinNestedPeak(ctx context.Context, c *Chain) (int64, error) {
 	if err := c.Validate(); err != nil {
 		return 0, err
 	}
-	return leastNested(ctx, c)
+	return minNestedPeak(ctx, c)
 }
 
-// leastNested runs the recurrence with functions cut to their first step, which needs only itself.
-func leastNested(ctx context.Context, c *Chain) (int64, error) {
+// minNestedPeak runs the recurrence with functions cut to their first step, which needs only itself.
+func minNestedPeak(ctx context.Context, c *Chain) (int64, error) {
 	s := newNestedSolver(c, true)
 	if err := s.fill(ctx); err != nil {
 		return 0, err
@@ -205,7 +199,7 @@ var errNoOption = errors.New("stage has no option")
 
 func (c *Chain) Validate() error {
 	var bytes, time total
-	bad := c.Base < 0 || c.Input < 0 || c.Floor < 0 || c.LossGrad < 0 || c.MaxForwards < 0 || c.Quantum < 0 || c.Quantum > Largest/int64(8*len(c.Stages)+8)
+	bad := c.Base < 0 || c.Input < 0 || c.Floor < 0 || c.LossGrad < 0 || c.MaxForwards < 0
 	for _, x := range []int64{c.Base, c.Input, c.Floor, c.LossGrad} {
 		bytes.add(x)
 	}
@@ -246,7 +240,7 @@ func (c *Chain) Validate() error {
 }
 
 // interval names a function: stages from s to t (numbered from 1, n+1 is the loss) with forwards sweeps left (0: no
-// limit). option is −1 for kind D and otherwise the option of stage t whose saved set is alive.
+// limit). option is that of the loss, −1 for an interval that ends before it.
 type interval struct {
 	s, t, option, forwards int
 }
@@ -372,14 +366,14 @@ func (s *nestedSolver) fill(ctx context.Context) error {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				if s.window != nil && s.work.walked > s.window.most {
-					return errTooMuchWork
+				if s.work.walked > maxNestedSteps || length <= n/2 && s.work.walked/int64(length) > maxNestedSteps/int64(n) {
+					return ErrEffort // up to the middle each length takes more steps than the one before
 				}
 				if t < n {
 					s.solve(interval{from, t, -1, f})
 				}
-				for k, o := range s.stages[t].Options {
-					if t == n || (s.c.Bridges && o.Bridge) {
+				for k := range s.stages[t].Options {
+					if t == n {
 						s.solve(interval{from, t, k, f})
 					}
 				}

@@ -24,7 +24,7 @@ func TestNestedLaws(t *testing.T) {
 		richer(r, c)
 		stopping(r, c)
 		c.MaxForwards = 0
-		least, err := MinNestedMemory(context.Background(), c)
+		least, err := MinNestedPeak(context.Background(), c)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestNestedLaws(t *testing.T) {
 			rt.Fatalf("one byte below the least: %v", err)
 		}
 
-		// More memory, more forwards, bridges and options never cost time.
+		// More memory, more forwards and options never cost time.
 		d = *c
 		d.Budget += rapid.Int64Range(1, 50).Draw(rt, "extra")
 		if got := nestedTime(t, &d); got > best {
@@ -60,10 +60,6 @@ func TestNestedLaws(t *testing.T) {
 		}
 		if last != best {
 			rt.Fatalf("got %d, then %d", best, last)
-		}
-		d.Bridges = true
-		if got := nestedTime(t, &d); got > best {
-			rt.Fatalf("with bridges %d, without %d", got, best)
 		}
 		d = *c
 		d.Stages = slices.Clone(c.Stages)
@@ -85,7 +81,7 @@ func TestNestedOnceIsFlat(t *testing.T) {
 		c := randomChain(r, n%2 == 0, n%3 == 0)
 		richer(r, c)
 		c.MaxForwards = 1
-		p := &Problem{Base: c.Base + c.Input, Head: c.Loss, HeadGrad: c.LossGrad}
+		p := &Problem{Base: c.Base + c.Input}
 		for _, s := range c.Stages {
 			b := Block{Grad: s.Grad}
 			for _, o := range s.Options {
@@ -94,6 +90,11 @@ func TestNestedOnceIsFlat(t *testing.T) {
 				})
 			}
 			p.Blocks = append(p.Blocks, b)
+		}
+		if len(c.Loss) > 0 {
+			p.Blocks = append(p.Blocks, Block{Grad: c.LossGrad, Choices: c.Loss})
+		} else {
+			p.HeadGrad = c.LossGrad
 		}
 		flat, err := SolveFrontier(context.Background(), p, 0)
 		if err != nil {
@@ -127,7 +128,7 @@ func TestNestedExtremes(t *testing.T) {
 	for range 400 {
 		deep.Stages = append(deep.Stages, Stage{Type: 1, Output: 1, Options: []StageOption{{Saved: 1000, Forward: 1}}})
 	}
-	least, err := MinNestedMemory(context.Background(), deep)
+	least, err := MinNestedPeak(context.Background(), deep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +148,6 @@ func TestNestedExtremes(t *testing.T) {
 		"no option":      {Stages: []Stage{{}}},
 		"sum of sizes":   {Stages: []Stage{{Output: 1 << 60, Options: []StageOption{{Saved: 1 << 60}}}}},
 		"sum of times":   {Stages: []Stage{{Options: []StageOption{{Forward: 1 << 60}}}}},
-		"quantum":        {Quantum: -1},
 		"huge budget":    {Budget: 1 << 62},
 		"negative grads": {Stages: []Stage{{Grad: -1, Options: []StageOption{{}}}}},
 	} {

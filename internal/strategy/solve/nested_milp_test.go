@@ -18,11 +18,11 @@ func TestCasesGraph(t *testing.T) {
 		Least  int64      `json:"no_recompute_cost"`
 	}
 	casesOf(t, "graph_milp", func(t *testing.T, in inputs, want expected) {
-		c := &Chain{Bridges: true, Loss: []Choice{{Forward: 1, Backward: 1, Time: 1}}}
+		c := &Chain{Loss: []Choice{{Forward: 1, Backward: 1, Time: 1}}}
 		for range in.Forward {
 			c.Stages = append(c.Stages, Stage{
 				Type: 1, Output: 1, Gradient: 1,
-				Options: []StageOption{{Saved: 1, Forward: 1, Backward: 1, BackwardOverhead: 1, Bridge: true}},
+				Options: []StageOption{{Saved: 1, Forward: 1, Backward: 1, BackwardOverhead: 1}},
 			})
 		}
 		for _, p := range want.Points {

@@ -36,9 +36,6 @@ func (s *nestedSolver) solve(v interval) {
 func (s *nestedSolver) alternatives(v interval, yield func(*decision) bool) {
 	last := &s.stages[v.t]
 	resident := last.Gradient
-	if v.option >= 0 {
-		resident += last.Options[v.option].Saved
-	}
 	if v.s == v.t {
 		s.leaf(v, resident, yield)
 		return
@@ -81,9 +78,6 @@ func (s *nestedSolver) alternatives(v interval, yield func(*decision) bool) {
 		if !yield(&d) {
 			return
 		}
-		if !s.bridges(v, j, swept, resident, again, yield) {
-			return
-		}
 	}
 }
 
@@ -106,33 +100,6 @@ func (s *nestedSolver) leaf(v interval, resident int64, yield func(*decision) bo
 			return
 		}
 	}
-}
-
-// bridges yields the decisions that sweep to stage j, keep its saved set and drop its input.
-func (s *nestedSolver) bridges(v interval, j int, swept, resident int64, again int, yield func(*decision) bool) bool {
-	if !s.c.Bridges || j == len(s.stages)-1 || (j == v.t && v.option >= 0) {
-		return true
-	}
-	for k, o := range s.stages[j].Options {
-		if !o.Bridge {
-			continue
-		}
-		d := decision{node: NestedNode{Kind: Bridge, First: v.s - 1, Last: j - 1, Option: k}, inner: interval{v.s, j, k, again}}
-		d.least = max(swept, resident+s.stages[j-1].Output+o.Saved+o.ForwardOverhead)
-		d.time = s.uf[j-1] - s.uf[v.s-1] + o.Forward
-		d.parts = [2]part{nothing, {s.at(d.inner), s.grads[v.t] - s.grads[j]}}
-		d.two = true
-		if j == v.t {
-			d.time -= o.EarlyStop
-		} else {
-			d.rest = interval{j + 1, v.t, v.option, v.forwards}
-			d.parts[0] = part{s.at(d.rest), o.Saved}
-		}
-		if !yield(&d) {
-			return false
-		}
-	}
-	return true
 }
 
 // Solution rebuilds the plan of a point by looking up, interval by interval, an alternative that has the function's

@@ -36,12 +36,6 @@ func (r *replay) run(nodes []NestedNode, turn func()) {
 			r.keep(n.First, n.Option)
 		case Checkpoint:
 			r.sweep(n.First, n.Last)
-		case Bridge:
-			r.sweep(n.First, n.Last-1)
-			r.keep(n.Last, n.Option)
-			if n.Last > n.First {
-				r.alive -= r.c.Stages[n.Last-1].Output
-			}
 		}
 	}
 	turn()
@@ -58,8 +52,6 @@ func (r *replay) run(nodes []NestedNode, turn func()) {
 			r.backward(n.First)
 		case Checkpoint:
 			r.run(n.Inner, r.stopEarly(n.Inner))
-		case Bridge:
-			r.run(n.Inner, func() { r.backward(n.Last) })
 		}
 		dropOutput(k - 1)
 	}

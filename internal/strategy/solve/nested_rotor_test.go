@@ -104,7 +104,7 @@ func TestNestedSharedTypes(t *testing.T) {
 			s.Type = k + 1
 			mixed = append(mixed, s)
 		}
-		c.Stages, c.Bridges = mixed, true
+		c.Stages = mixed
 		alone := *c
 		alone.Stages = nil
 		for _, s := range mixed {

@@ -34,7 +34,7 @@ func (in *chainInputs) chain(factor float64) *Chain {
 		}
 		s.Options = []StageOption{{
 			Saved: in.Saved[i], Forward: int64(math.Round(in.Forward[i] * factor)), Backward: int64(math.Round(in.Backward[i] * factor)),
-			ForwardOverhead: in.ForwardOver[i], BackwardOverhead: in.BackOver[i], Bridge: true,
+			ForwardOverhead: in.ForwardOver[i], BackwardOverhead: in.BackOver[i],
 		}}
 		c.Stages = append(c.Stages, s)
 	}
@@ -162,9 +162,9 @@ func (r *nestedRun) list(nodes []NestedNode, first, end int, turn func()) {
 		switch n.Kind {
 		case Keep:
 			r.forward(at, n.Option, true)
-		case Checkpoint, Bridge:
+		case Checkpoint:
 			for i := n.First; i <= n.Last; i++ {
-				r.forward(i, n.Option, n.Kind == Bridge && i == n.Last)
+				r.forward(i, n.Option, false)
 				if i > n.First {
 					drop(i)
 				}
@@ -189,11 +189,6 @@ func (r *nestedRun) list(nodes []NestedNode, first, end int, turn func()) {
 				r.t.Fatalf("a recompute of stages %d to %d ends with %+v", n.First, n.Last, end)
 			}
 			r.time -= r.c.Stages[end.Last].Options[end.Option].EarlyStop
-		case Bridge:
-			r.list(n.Inner, n.First, n.Last, func() {
-				r.backward(n.Last)
-				drop(n.Last)
-			})
 		}
 		if n.First > first {
 			drop(n.First)
@@ -201,14 +196,13 @@ func (r *nestedRun) list(nodes []NestedNode, first, end int, turn func()) {
 	}
 }
 
-// Kinds chain and chain_growing_gradients: optima of the persistent class (rotor's recurrence), of the extended class
-// and of all schedules (exhaustive search) for several budgets; null where nothing fits.
+// Kinds chain and chain_growing_gradients: optima of the persistent class (rotor's recurrence) for several budgets; null
+// where nothing fits.
 func TestCasesChain(t *testing.T) {
 	type expected struct {
 		Points []struct {
 			Memory     int64  `json:"memory"`
 			Persistent *int64 `json:"persistent_optimum"`
-			Extended   *int64 `json:"extended_optimum"`
 		} `json:"points"`
 		Frontier [][2]int64 `json:"pareto_frontier_persistent"`
 	}
@@ -221,19 +215,15 @@ func TestCasesChain(t *testing.T) {
 	check := func(t *testing.T, in chainInputs, want expected) {
 		c := in.chain(1)
 		for _, p := range want.Points {
-			c.Budget, c.Bridges = p.Memory, false
+			c.Budget = p.Memory
 			if got := nestedTime(t, c); got != or(p.Persistent) {
 				t.Errorf("memory %d: persistent %d, want %d", p.Memory, got, or(p.Persistent))
-			}
-			c.Bridges = true
-			if got := nestedTime(t, c); got != or(p.Extended) {
-				t.Errorf("memory %d: extended %d, want %d", p.Memory, got, or(p.Extended))
 			}
 		}
 		if want.Frontier == nil {
 			return
 		}
-		c.Budget, c.Bridges = 0, false
+		c.Budget = 0
 		f, err := NestedFrontier(context.Background(), c)
 		if err != nil || len(f.Points) != len(want.Frontier) {
 			t.Fatalf("got %v, %v, want %v", f, err, want.Frontier)
@@ -253,17 +243,12 @@ func TestCasesChainSlots(t *testing.T) {
 	type expected struct {
 		Memory     int64   `json:"memory"`
 		Persistent float64 `json:"persistent_optimum"`
-		Extended   float64 `json:"extended_optimum"`
 	}
 	casesOf(t, "chain_slots", func(t *testing.T, in chainInputs, want expected) {
 		c := in.chain(1e9)
 		c.Budget = want.Memory
 		if got := float64(nestedTime(t, c)) / 1e9; math.Abs(got-want.Persistent) > 1e-6 {
 			t.Errorf("persistent %v, want %v", got, want.Persistent)
-		}
-		c.Bridges = true
-		if got := float64(nestedTime(t, c)) / 1e9; math.Abs(got-want.Extended) > 1e-6 {
-			t.Errorf("extended %v, want %v", got, want.Extended)
 		}
 	})
 }
@@ -433,7 +418,7 @@ func randomChain(r *rand.Rand, alike, growing bool) *Chain {
 	before := c.Input
 	for range n {
 		s := Stage{Output: 2, Gradient: 2}
-		o := StageOption{Saved: 20 + r.Int64N(9), Forward: 7 + r.Int64N(3), Backward: 15, ForwardOverhead: 3, BackwardOverhead: 2 + r.Int64N(2), Bridge: true}
+		o := StageOption{Saved: 20 + r.Int64N(9), Forward: 7 + r.Int64N(3), Backward: 15, ForwardOverhead: 3, BackwardOverhead: 2 + r.Int64N(2)}
 		if growing {
 			s.Grad = 4
 			o.BackwardOverhead += 4
@@ -441,7 +426,7 @@ func randomChain(r *rand.Rand, alike, growing bool) *Chain {
 		if !alike {
 			s.Output = 1 + r.Int64N(6)
 			s.Gradient = s.Output
-			o = StageOption{Saved: s.Output + r.Int64N(15), Forward: 1 + r.Int64N(9), Backward: 1 + r.Int64N(15), ForwardOverhead: r.Int64N(4), Bridge: true}
+			o = StageOption{Saved: s.Output + r.Int64N(15), Forward: 1 + r.Int64N(9), Backward: 1 + r.Int64N(15), ForwardOverhead: r.Int64N(4)}
 			if growing {
 				s.Grad = r.Int64N(8)
 			}
@@ -494,8 +479,8 @@ func TestNestedStopsEarly(t *testing.T) {
 	}
 }
 
-// TestNestedAgainstExhaustive: the nested-extended optimum is never below the optimum over all schedules, equal to it
-// on chains like a transformer's, and on nearly all random ones; without bridges it is never better.
+// TestNestedAgainstExhaustive: the nested optimum is never below the optimum over all schedules, and mostly equal to it:
+// what keeps a saved set while its input is dropped has no form in PyTorch.
 func TestNestedAgainstExhaustive(t *testing.T) {
 	chains := 150
 	if !thorough.On {
@@ -510,62 +495,24 @@ func TestNestedAgainstExhaustive(t *testing.T) {
 			c.Stages = c.Stages[:min(len(c.Stages), 3)]
 			richer(r, c)
 		}
-		least, err := leastNested(context.Background(), func() *Chain { d := *c; d.Bridges = true; return &d }())
+		least, err := minNestedPeak(context.Background(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for k := range int64(6) {
 			c.Budget = least - 1 + k*k*3
-			c.Bridges = true
 			got, want := nestedTime(t, c), exhaustive(c)
-			c.Bridges = false
-			persistent := nestedTime(t, c)
-			if (persistent >= 0 && got < 0) || (persistent >= 0 && persistent < got) {
-				t.Fatalf("chain %d, budget %d: persistent %d, extended %d", n, c.Budget, persistent, got)
-			}
 			if got >= 0 && (want < 0 || got < want) {
 				t.Fatalf("chain %d, budget %d: nested %d below exhaustive %d: %+v", n, c.Budget, got, want, c)
 			}
 			if got != want {
-				if alike {
-					t.Fatalf("chain %d, budget %d: nested %d, exhaustive %d: %+v", n, c.Budget, got, want, c)
-				}
 				missed++
 			}
 			points++
 		}
 	}
-	if missed*20 > points {
+	if missed*5 > points {
 		t.Errorf("%d of %d points above the exhaustive optimum", missed, points)
 	}
 	t.Logf("%d points, %d above the exhaustive optimum", points, missed)
-}
-
-// TestNestedRounded: with a quantum the plan still fits by exact sizes, and the exact optimum lies between bound and
-// time.
-func TestNestedRounded(t *testing.T) {
-	r := rand.New(rand.NewPCG(41, 42))
-	for n := range 100 {
-		c := randomChain(r, n%2 == 0, n%3 == 0)
-		c.Bridges = true
-		if n%4 == 0 {
-			richer(r, c)
-			stopping(r, c)
-		}
-		least, err := MinNestedMemory(context.Background(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Budget = least + r.Int64N(80)
-		want := nestedTime(t, c)
-		c.Quantum = 2 + r.Int64N(6)
-		s, err := SolveNested(context.Background(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		peak, time := c.Evaluate(s.Nodes, s.Loss)
-		if peak != s.Peak || time != s.Time || peak > c.Budget || s.Bound > want || s.Time < want || (s.Status == Optimal) != (s.Time == s.Bound) {
-			t.Fatalf("chain %d: got %+v (running it: %d, %d), exact optimum %d", n, s, peak, time, want)
-		}
-	}
 }

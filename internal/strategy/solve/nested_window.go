@@ -1,20 +1,14 @@
 package solve
 
-import "errors"
-
 // window limits a solver to plans that take at most time nanoseconds: steps of functions that no such plan can use are
 // left out, which leaves few where a fast plan is known already.
 type window struct {
 	time int64
-	most int64   // steps that the solver may look at
 	kept []int64 // kept[i]: least time of stages 1…i, each run forward and backward at least once
 }
 
-// errTooMuchWork: the window's search takes more steps than allowed.
-var errTooMuchWork = errors.New("the search takes too many steps")
-
-func newWindow(s *nestedSolver, time, most int64) *window {
-	w := &window{time: time, most: most, kept: make([]int64, len(s.stages))}
+func newWindow(s *nestedSolver, time int64) *window {
+	w := &window{time: time, kept: make([]int64, len(s.stages))}
 	for i := 1; i < len(s.stages); i++ {
 		back := s.stages[i].Options[0].Backward
 		for _, o := range s.stages[i].Options {
@@ -35,10 +29,7 @@ func (w *window) slowest(s *nestedSolver, v interval) int64 {
 		return left
 	}
 	left -= s.uf[v.t-1] - s.uf[v.s-1]
-	if v.option < 0 {
-		return left - s.sweepOption[v.t].Forward
-	}
-	return left - s.stages[v.t].Options[v.option].Forward
+	return left - s.sweepOption[v.t].Forward
 }
 
 // fastest is the least that an interval's function can take. The forward of its last stage may have run before, or stop

@@ -6,40 +6,38 @@ import (
 )
 
 // randomProblem draws a small problem. Its features are switched on at random: gradients that grow, forward rows,
-// separate forward prefixes, waiting micro batches, segments, a floor.
+// separate forward prefixes, shared tensors, a floor.
 func randomProblem(r *rand.Rand, blocks, options int) *Problem {
 	p := &Problem{Base: r.Int64N(20)}
-	grads, forward, prefixes, waiting, segments := r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(3) == 0, r.IntN(6) == 0, r.IntN(4) == 0
-	choice := func() Choice {
-		c := Choice{Save: r.Int64N(30), Time: r.Int64N(25)}
-		c.Backward = c.Save + r.Int64N(20)
-		if r.IntN(8) == 0 {
-			c.Backward = r.Int64N(30) // below what it saves
+	grads, forward, prefixes, shares := r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(3) == 0, r.IntN(3) == 0
+	if shares {
+		for range 1 + r.IntN(3) {
+			p.Shared = append(p.Shared, r.Int64N(40))
 		}
-		if forward {
-			c.Forward = r.Int64N(60)
-		}
-		if prefixes {
-			c.Linger = r.Int64N(25) - 10
-		}
-		return c
-	}
-	menu := func(n int) []Choice {
-		m := make([]Choice, n)
-		for k := range m {
-			m[k] = choice()
-		}
-		return m
 	}
 	n := 1 + r.IntN(blocks)
 	identical := r.IntN(3) == 0
 	for i := range n {
-		b := Block{Choices: menu(1 + r.IntN(options))}
+		b := Block{Choices: make([]Choice, 1+r.IntN(options))}
+		for k := range b.Choices {
+			c := Choice{Save: r.Int64N(30), Time: r.Int64N(25)}
+			c.Backward = c.Save + r.Int64N(20)
+			if r.IntN(8) == 0 {
+				c.Backward = r.Int64N(30) // below what it saves
+			}
+			if forward {
+				c.Forward = r.Int64N(60)
+			}
+			if prefixes {
+				c.Linger = r.Int64N(25) - 10
+			}
+			if shares {
+				c.Holds = r.Uint32() & r.Uint32() & (1<<len(p.Shared) - 1)
+			}
+			b.Choices[k] = c
+		}
 		if grads {
 			b.Grad = r.Int64N(16) - 4
-		}
-		if waiting {
-			b.Waiting = r.Int64N(3)
 		}
 		if identical && i > 0 {
 			b = p.Blocks[0]
@@ -47,19 +45,10 @@ func randomProblem(r *rand.Rand, blocks, options int) *Problem {
 		p.Blocks = append(p.Blocks, b)
 	}
 	if r.IntN(4) > 0 {
-		p.Head = menu(1 + r.IntN(2))
-		for k := range p.Head {
-			p.Head[k].Backward += r.Int64N(40)
-		}
+		p.HeadBackward, p.HeadForward = r.Int64N(90), r.Int64N(90)
 	}
 	if grads {
 		p.HeadGrad = r.Int64N(10)
-	}
-	if segments {
-		for range 1 + r.IntN(3) {
-			first := r.IntN(n)
-			p.Segments = append(p.Segments, Segment{First: first, Length: 1 + r.IntN(n-first), Choices: menu(1 + r.IntN(2))})
-		}
 	}
 	if r.IntN(5) == 0 {
 		p.Floor = r.Int64N(200)
@@ -68,102 +57,69 @@ func randomProblem(r *rand.Rand, blocks, options int) *Problem {
 }
 
 // outcome is one plan as the enumeration found it.
-type outcome struct {
-	peak, time int64
-	changes    int
-}
+type outcome struct{ peak, time int64 }
 
 // enumerate visits every plan of a small problem. Peaks are found by listing the bytes alive at each event of the
-// step, in a manner that shares nothing with the solvers: tensors are put into a list and the list is summed.
+// step, in a manner that shares nothing with the solvers: what is alive is put on a pile and taken off.
 func enumerate(p *Problem, visit func(outcome)) {
-	type step struct {
-		c           Choice
-		first, last int
-		name        string
-	}
-	var steps []step
-	heads := p.Head
-	if len(heads) == 0 {
-		heads = []Choice{{}}
-	}
-	judge := func(head Choice) {
-		o := outcome{time: head.Time, peak: p.Floor}
-		alive := p.Base
-		for _, s := range steps {
-			alive += p.Blocks[s.first].Waiting * s.c.Save
-		}
+	var taken []Choice
+	judge := func() {
+		o := outcome{peak: p.Floor}
 		at := func(bytes int64) { o.peak = max(o.peak, bytes) }
-		// Forward, with everything that forward holds.
-		forward := alive
-		for _, s := range steps {
-			at(forward + s.c.Forward)
-			forward += s.c.Save + s.c.Linger
+		forward := p.Base
+		for _, c := range taken {
+			at(forward + c.Forward)
+			forward += c.Save + c.Linger
+			o.time += c.Time
 		}
-		at(forward + head.Forward)
-		// Backward: saved sets disappear from the end, gradients pile up.
-		for _, s := range steps {
-			alive += s.c.Save
+		at(forward + p.HeadForward)
+		// Backward: saved sets disappear from the end, gradients pile up. A shared tensor goes with its first holder.
+		alive := p.Base
+		releases := make([]int64, len(taken))
+		for u, bytes := range p.Shared {
+			for i, c := range taken {
+				if c.Holds>>u&1 == 1 {
+					releases[i] += bytes
+					alive += bytes
+					break
+				}
+			}
 		}
-		at(alive + head.Backward)
+		for _, c := range taken {
+			alive += c.Save
+		}
+		at(alive + p.HeadBackward)
 		grads := p.HeadGrad
-		for k := len(steps) - 1; k >= 0; k-- {
-			s := steps[k]
-			alive -= s.c.Save
-			at(alive + grads + s.c.Backward)
-			for i := s.first; i <= s.last; i++ {
-				grads += p.Blocks[i].Grad
-			}
-			o.time += s.c.Time
-			if k > 0 && steps[k-1].name != s.name {
-				o.changes++
-			}
+		for i := len(taken) - 1; i >= 0; i-- {
+			alive -= taken[i].Save
+			at(alive + grads + taken[i].Backward)
+			alive -= releases[i]
+			grads += p.Blocks[i].Grad
 		}
 		visit(o)
-	}
-	name := func(c Choice, k int, segment bool) string {
-		s := c.Label
-		if s == "" {
-			s = string(rune('a' + k))
-		}
-		if segment {
-			s = "segment " + s
-		}
-		return s
 	}
 	var walk func(i int)
 	walk = func(i int) {
 		if i == len(p.Blocks) {
-			for _, h := range heads {
-				judge(h)
-			}
+			judge()
 			return
 		}
-		for k, c := range p.Blocks[i].Choices {
-			steps = append(steps, step{c, i, i, name(c, k, false)})
+		for _, c := range p.Blocks[i].Choices {
+			taken = append(taken, c)
 			walk(i + 1)
-			steps = steps[:len(steps)-1]
-		}
-		for _, g := range p.Segments {
-			if g.First != i {
-				continue
-			}
-			for k, c := range g.Choices {
-				steps = append(steps, step{c, i, i + g.Length - 1, name(c, k, true)})
-				walk(i + g.Length)
-				steps = steps[:len(steps)-1]
-			}
+			taken = taken[:len(taken)-1]
 		}
 	}
 	walk(0)
 }
 
-// bestWithin is the lexicographically least (time, peak, changes) within a budget; ok is false if nothing fits.
+// bestWithin is the lexicographically least (time, peak) within a budget; ok is false if nothing fits.
 func bestWithin(all []outcome, budget int64) (best outcome, ok bool) {
 	for _, o := range all {
 		if o.peak > budget {
 			continue
 		}
-		if !ok || o.time < best.time || (o.time == best.time && (o.peak < best.peak || (o.peak == best.peak && o.changes < best.changes))) {
+		if !ok || o.time < best.time || (o.time == best.time && o.peak < best.peak) {
 			best, ok = o, true
 		}
 	}

@@ -13,13 +13,6 @@ func TestRowBoundIsBelowTheOptimum(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		p := randomProblem(r, 1+r.IntN(5), 1+r.IntN(4))
-		p.Segments = nil
-		for i := range p.Blocks {
-			p.Blocks[i].Waiting = 0
-		}
-		if len(p.Head) > 1 {
-			p.Head = p.Head[:1]
-		}
 		p.Budget = p.Base + r.Int64N(200)
 		s, err := SolveFlat(context.Background(), p)
 		var inf *InfeasibleError
@@ -30,14 +23,17 @@ func TestRowBoundIsBelowTheOptimum(t *testing.T) {
 			t.Fatal(err)
 		}
 		fits++
-		b := p.BestBound(s)
+		b, err := p.BestBound(context.Background(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if b.Bound > s.Time {
 			t.Fatalf("seed %d: a bound of %d above the optimum %d", seed, b.Bound, s.Time)
 		}
 		if b.Bound == s.Time {
 			tight++
 		}
-		if s.Dual.Forward != nil && b.Bound < p.LowerBound(s.Dual) {
+		if p.Shared == nil && b.Bound < p.LowerBound(s.Dual) {
 			t.Fatalf("seed %d: a bound of %d, the same prices prove %d", seed, b.Bound, p.LowerBound(s.Dual))
 		}
 	}

@@ -1,0 +1,85 @@
+package strategy
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"ckptplan/internal/gpu"
+	"ckptplan/internal/memory"
+	"ckptplan/internal/model"
+	"ckptplan/internal/unit"
+)
+
+// deep is a plain model of many equal layers.
+func deep(t testing.TB, layers int) *memory.Program {
+	t.Helper()
+	s, err := model.Load("deep.yaml", []byte("{L: "+strconv.Itoa(layers)+", S: 1024, H: 1024, B: 8, heads: 16, dtype: bf16}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := memory.NewPrograms(s, false).Kind("none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestSearchEndsWithContext: whenever its context ends, a search of any class ends within 0.3 s (the test allows for a
+// machine with other work).
+func TestSearchEndsWithContext(t *testing.T) {
+	sheet, err := gpu.Lookup("a100-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := deep(t, 400)
+	for _, class := range []string{"flat", "nested", "auto"} {
+		for _, budget := range []unit.Bytes{55e9, 150e9} {
+			for after := 10 * time.Millisecond; after < 2*time.Second; after *= 3 {
+				ctx, cancel := context.WithTimeout(context.Background(), after)
+				begin := time.Now()
+				_, err := Optimize(ctx, p, Request{Budget: budget, Sheet: sheet, Class: class})
+				spent := time.Since(begin) - after
+				cancel()
+				var no *NoPlanError
+				if err != nil && !errors.As(err, &no) && !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatal(err)
+				}
+				if errors.Is(err, context.DeadlineExceeded) && spent > 1500*time.Millisecond {
+					t.Errorf("%s at %v: %v after the context had ended", class, budget, spent)
+				}
+				t.Logf("%s at %v: %v %v", class, budget, spent, err)
+			}
+		}
+	}
+}
+
+// TestTooManyLayers: a model of 100,000 layers is refused before its graph is built.
+func TestTooManyLayers(t *testing.T) {
+	if err := Searchable(&model.Spec{L: 100_000}); err == nil || err.Error() != "plans are searched for models of at most 10000 layers: this one has 100000" {
+		t.Error(err)
+	}
+	if err := Searchable(&model.Spec{L: 9_000, DecoderL: 1_000}); err != nil {
+		t.Error(err)
+	}
+}
+
+// BenchmarkDeep plans 1,000 equal layers at a budget at which many plans are nearly as fast, and at one that leaves little.
+func BenchmarkDeep(b *testing.B) {
+	sheet, err := gpu.Lookup("a100-80gb")
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := deep(b, 1000)
+	for _, budget := range []unit.Bytes{130e9, 400e9} {
+		b.Run(budget.Decimal(), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := Optimize(context.Background(), p, Request{Budget: budget, Sheet: sheet}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
