@@ -14,6 +14,7 @@ import (
 	"ckptplan/internal/exec"
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
+	"ckptplan/internal/model"
 	"ckptplan/internal/report"
 	"ckptplan/internal/unit"
 )
@@ -230,7 +231,7 @@ func (o *engineOptions) host(notes []string) *engine {
 	e.run = func(ctx context.Context, p *report.Price, at func(string)) (*exec.Measurement, error) {
 		g := p.Timeline.Graph()
 		size := unit.Bytes(p.Timeline.Peak.Bytes)
-		if g.Spec.Precision.Weights().Size() < 4 {
+		if model.SpecOf(g).Precision.Weights().Size() < 4 {
 			size *= 2
 		}
 		if err := o.fitsMachine(size); err != nil {

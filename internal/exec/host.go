@@ -188,7 +188,7 @@ func (e *hostEngine) step(values func()) (r *hostStep, err error) {
 		e.initialise()
 	}
 	e.pinned.ResetHigh()
-	for range max(1, e.g.Spec.Train.GradAccum) {
+	for range e.g.Step.MicroBatches {
 		e.begin(memory.Forward)
 		e.forward()
 		e.begin(memory.Backward)
@@ -197,7 +197,7 @@ func (e *hostEngine) step(values func()) (r *hostStep, err error) {
 	if values != nil {
 		values()
 	}
-	e.optimize(e.g.Spec.Train.Optimizer)
+	e.optimize(e.g.Step.Optimizer)
 	e.result.host = e.pinned.High()
 	e.result.afterStep = e.device.Used()
 	return e.result, nil
@@ -226,7 +226,7 @@ func (e *hostEngine) note(name string) {
 // runnable refuses a graph with an op that has no kernel.
 func (e *hostEngine) runnable() error {
 	if missing := hostMissing(e.g); len(missing) > 0 {
-		return &UnsupportedError{"host", fmt.Sprintf("arch %s uses %s, for which it has no kernel", e.g.Spec.Arch, some(missing))}
+		return &UnsupportedError{"host", fmt.Sprintf("arch %s uses %s, for which it has no kernel", e.g.Step.Class, some(missing))}
 	}
 	return nil
 }

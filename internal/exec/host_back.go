@@ -9,7 +9,7 @@ import (
 type hostBackCall struct {
 	node *hostNode
 	op   *model.Op
-	step *model.Step
+	step *model.Call
 	out  hostTensor
 }
 

@@ -34,55 +34,32 @@ func (e *hostEngine) initialise() {
 		b := e.alloc(s.Name, e.types[i], s.Bytes/e.types[i].Size())
 		e.static[i] = b
 		r := e.stream(s.Name)
+		fill := e.g.Step.Fills[model.StorageID(i)]
 		switch {
 		case s.Role == model.Parameter:
 			e.initWeight(model.StorageID(i), b, r)
-		case b.reals != nil && strings.HasSuffix(s.Name, "inv_freq"): // rotary: θ^(−2i/D)
+		case fill.Base != 0:
 			for k := range b.reals {
-				b.reals[k] = roundTo(e.types[i], float32(math.Pow(rotaryBase(e.g.Spec.Arch), -float64(k)/float64(len(b.reals)))))
+				b.reals[k] = roundTo(e.types[i], float32(math.Pow(fill.Base, -float64(k)/float64(len(b.reals)))))
 			}
-		case strings.HasSuffix(s.Name, "embed_scale"): // Gemma: √H
-			b.reals[0] = roundTo(e.types[i], float32(math.Sqrt(float64(e.g.Spec.H))))
+		case fill.Constant != 0:
+			for k := range b.reals {
+				b.reals[k] = roundTo(e.types[i], float32(fill.Constant))
+			}
 		case b.reals != nil:
 			for k, x := range r.normals(len(b.reals)) {
 				b.reals[k] = roundTo(e.types[i], float32(x))
 			}
-		case s.Name == "position_ids":
+		case fill.Count:
 			for k := range b.ints {
 				b.ints[k] = int64(k)
 			}
-		case s.Name == "token_type_ids": // one type
 		default:
-			from, below := e.classes(s.Name)
 			for k := range b.ints {
-				b.ints[k] = from + int64(r.word(int64(k)))%(below-from)
+				b.ints[k] = fill.From + int64(r.word(int64(k)))%(fill.Below-fill.From)
 			}
 		}
 	}
-}
-
-// rotaryBase is θ, the class's own default.
-func rotaryBase(arch string) float64 {
-	if arch == "cohere" {
-		return 500_000
-	}
-	return 10_000
-}
-
-// classes is the range of an integer input's values. Token ids keep clear of padding, which is 0 or 1 and takes no
-// gradient.
-func (e *hostEngine) classes(name string) (from, below int64) {
-	s := e.g.Spec
-	if name == "start_positions" || name == "end_positions" {
-		return 0, int64(s.S)
-	}
-	if (name == "labels" || name == "target") && s.Labels > 0 {
-		return 0, int64(s.Labels)
-	}
-	if name == "input_ids" && s.Vocab > 2 {
-		return 2, int64(s.Vocab)
-	}
-	return 0, int64(max(1, s.Vocab))
 }
 
 // initWeight draws a matrix with variance 1/columns, a vector of weights around 1 and a vector of biases around 0.

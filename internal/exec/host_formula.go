@@ -42,7 +42,7 @@ func (n *hostNode) formula() []*hostGrad {
 }
 
 // needed is whether the input that the first of the steps serves requires a gradient.
-func (n *hostNode) needed(steps []model.Step) bool {
+func (n *hostNode) needed(steps []model.Call) bool {
 	for i := range steps {
 		if k := steps[i].Out.Input(); k >= 0 {
 			return n.op.Needs&(1<<k) != 0
@@ -119,7 +119,7 @@ func kernelStep(h model.How) bool {
 }
 
 // step runs one step of the formula and gives a reference to its result.
-func (n *hostNode) step(s *model.Step) *hostGrad {
+func (n *hostNode) step(s *model.Call) *hostGrad {
 	a := n.grad(s.Args[0])
 	switch s.How {
 	case model.Pass:
@@ -167,7 +167,7 @@ func (n *hostNode) step(s *model.Step) *hostGrad {
 
 // kernel allocates a step's result and runs its kernel. Elementwise results are laid out and promoted over all
 // arguments; full ones are contiguous, like ones keep the first argument's order of dimensions.
-func (n *hostNode) kernel(s *model.Step) *hostGrad {
+func (n *hostNode) kernel(s *model.Call) *hostGrad {
 	first := n.meta(s.Args[0])
 	shape, dt := first.shape, first.dtype
 	var layouts []*model.Layout
@@ -211,7 +211,7 @@ func (n *hostNode) kernel(s *model.Step) *hostGrad {
 
 // product is a gradient of a·b: grad·bᵀ or aᵀ·grad. For a 2-D operand stored by columns, the third argument, PyTorch
 // computes the transposed product and gives a view of it (mm_mat1_backward, mm_mat2_backward).
-func (n *hostNode) product(s *model.Step, g *hostGrad) *hostGrad {
+func (n *hostNode) product(s *model.Call, g *hostGrad) *hostGrad {
 	other := n.value(s.Args[1])
 	last := int(g.shape.N) - 1
 	turned := other.swapped(last-1, last)
@@ -259,7 +259,7 @@ func (n *hostNode) parts(how model.How, made []*hostGrad) {
 }
 
 // joined puts the gradients of a split's outputs side by side; zeros stand in for those that never came.
-func (n *hostNode) joined(s *model.Step) *hostGrad {
+func (n *hostNode) joined(s *model.Call) *hostGrad {
 	e := n.engine
 	in, i := n.meta(s.Args[0]), int(n.op.Attr.A)
 	var dt model.DType

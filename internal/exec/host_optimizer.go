@@ -81,7 +81,7 @@ func (e *hostEngine) adamW(kind string) {
 		}
 	}
 	var quotient *hostBuffer
-	for _, k := range e.g.Registered() {
+	for _, k := range e.g.Step.Registered {
 		i, g := int(k), e.grads[k]
 		if g == nil {
 			continue

@@ -64,7 +64,7 @@ func runHost(t testing.TB, p *memory.Program, pl *plan.Plan) []Gradient {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Graph.Spec.Train.Optimizer == "none" { // the simulator does not look after such a step
+		if p.Graph.Step.Optimizer == "none" { // the simulator does not look after such a step
 			want.AfterStep = int64(got.afterStep)
 		}
 		if d := cmp.Diff(levels(want), hostLevels(got)); d != "" {

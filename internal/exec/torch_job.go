@@ -51,7 +51,7 @@ type cachedOp struct {
 
 func newJob(o TorchOptions) (*torchJob, error) {
 	j := &torchJob{
-		Device: o.Device, Spec: o.Graph.Spec, Config: o.Config, Plain: o.Plain, Warmup: max(1, o.Warmup), Steps: o.Steps, Enough: o.Enough.Nanoseconds(), Seed: o.Seed, Values: o.Values,
+		Device: o.Device, Spec: model.SpecOf(o.Graph), Config: o.Config, Plain: o.Plain, Warmup: max(1, o.Warmup), Steps: o.Steps, Enough: o.Enough.Nanoseconds(), Seed: o.Seed, Values: o.Values,
 		Need: o.Need, Force: o.Force, Limit: o.Limit, Plant: o.plant, Nodes: []torchNode{},
 	}
 	if o.Plan == nil {

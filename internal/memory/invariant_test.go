@@ -148,7 +148,7 @@ func genNodes(t *rapid.T, g *model.Graph, lo, hi, depth int) []plan.Node {
 
 // oneStack is true for layers that are all of the encoder, or all of the decoder.
 func oneStack(g *model.Graph, first, last int) bool {
-	s := g.Spec
+	s := model.SpecOf(g)
 	return s.DecoderL == 0 || last < s.L || first >= s.L
 }
 
@@ -279,7 +279,7 @@ func TestEveryStepReturnsToItsState(t *testing.T) {
 				}
 			}
 		}
-		if res[1].BeforeBackward-res[0].BeforeBackward != m.stateBytes() && g.Spec.Train.GradAccum == 1 {
+		if res[1].BeforeBackward-res[0].BeforeBackward != m.stateBytes() && g.Step.MicroBatches == 1 {
 			t.Fatalf("the second step starts backward with %d bytes more, want the state's %d", res[1].BeforeBackward-res[0].BeforeBackward, m.stateBytes())
 		}
 	})

@@ -42,7 +42,7 @@ func (m *machine) optimizer(kind string) {
 		m.live -= all
 	case "adamw-loop":
 		var last int64
-		for _, i := range m.g.Registered() {
+		for _, i := range m.g.Step.Registered {
 			p := &m.g.Params[i]
 			if !p.Trained || m.grad[i] == 0 {
 				continue
@@ -65,7 +65,7 @@ func (m *machine) optimizer(kind string) {
 
 // settle gives the optimizer its state: what it makes in its first step, for the parameters that backward reaches.
 func (m *machine) settle() {
-	if m.state != nil || !strings.HasPrefix(m.g.Spec.Train.Optimizer, "adamw") {
+	if m.state != nil || !strings.HasPrefix(m.g.Step.Optimizer, "adamw") {
 		return
 	}
 	m.state = &optimizerState{}

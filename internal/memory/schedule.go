@@ -149,7 +149,7 @@ func noPart(g *model.Graph, layer int, name string) error {
 			has = append(has, known)
 		}
 	}
-	return fmt.Errorf("layer %d has no part %q that a checkpoint could wrap: %s with attention %s has %s", layer, name, g.Spec.Arch, g.Spec.Attention, strings.Join(has, ", "))
+	return fmt.Errorf("layer %d has no part %q that a checkpoint could wrap: %s with attention %s has %s", layer, name, g.Step.Class, g.Step.Attention, strings.Join(has, ", "))
 }
 
 func (s *Schedule) add(r Region) int32 {

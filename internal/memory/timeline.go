@@ -94,8 +94,7 @@ type invariant string
 // step is one optimizer step: forward and backward of each micro-batch, then the optimizer. Micro-batches after the
 // second are like the second (gradients exist already): they are not walked, only their time is counted.
 func (m *machine) step() {
-	t := &m.g.Spec.Train
-	n := max(1, t.GradAccum)
+	n := m.g.Step.MicroBatches
 	for range min(n, 2) {
 		before := m.time
 		m.forward()
@@ -104,7 +103,7 @@ func (m *machine) step() {
 			m.time = m.time.plus(m.time.minus(before).times(int64(n - 2)))
 		}
 	}
-	m.optimizer(t.Optimizer)
+	m.optimizer(m.g.Step.Optimizer)
 }
 
 // Block labels where an instant is: "layers.31", "head"; empty in the optimizer.

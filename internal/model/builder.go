@@ -27,7 +27,11 @@ func newBuilder(s *Spec) *Builder {
 	n := s.L*100 + 200
 	b := &Builder{
 		g: &Graph{
-			Spec: s, Chain: true, Loss: None,
+			Chain: true, Loss: None,
+			Step: Step{
+				Origin: s, Class: s.Arch, Attention: s.Attention, Hidden: int64(s.H),
+				Optimizer: s.Train.Optimizer, MicroBatches: max(1, s.Train.GradAccum), Fills: map[StorageID]Fill{},
+			},
 			Tensors: hugepage.Make[Tensor](n * 3 / 2), Storages: hugepage.Make[Storage](n),
 			Ops: hugepage.Make[Op](n), args: hugepage.Make[TensorID](4 * n),
 		},
@@ -73,6 +77,11 @@ func (b *Builder) static(name string, role Role, dt DType, shape Dims) TensorID 
 	b.g.Tensors = append(b.g.Tensors, Tensor{
 		Layout: b.layouts.Of(shape, shape.Contiguous()), Storage: StorageID(len(b.g.Storages) - 1), DType: dt, Producer: None, Param: None,
 	})
+	if role == Buffer || role == Input {
+		if f := b.fill(name, dt); f != (Fill{}) {
+			b.g.Step.Fills[StorageID(len(b.g.Storages)-1)] = f
+		}
+	}
 	return TensorID(len(b.g.Tensors) - 1)
 }
 

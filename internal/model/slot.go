@@ -74,9 +74,9 @@ const (
 	Joined                 // a new tensor of the outputs' gradients side by side; zeros stand in for absent ones (split)
 )
 
-// Step is one ATen call of a backward formula. Steps that fill temporaries run for the next D slot; temporaries die
+// Call is one ATen call of a backward formula. Calls that fill temporaries run for the next D slot; temporaries die
 // when that gradient is made (the end of the C++ statement).
-type Step struct {
+type Call struct {
 	How  How
 	Aten string
 	Out  Slot

@@ -5,6 +5,7 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
+	"ckptplan/internal/model"
 	"ckptplan/internal/plan"
 )
 
@@ -17,9 +18,10 @@ type graphs map[string]*memory.Program
 // graphsOf are the graphs of the model of a program, which is one of them.
 func graphsOf(p *memory.Program) (graphs, error) {
 	out := graphs{}
-	kinds := p.Graph.Spec.CheckpointKinds()
+	spec := model.SpecOf(p.Graph)
+	kinds := spec.CheckpointKinds()
 	for _, kind := range kinds {
-		s := *p.Graph.Spec
+		s := *spec
 		if len(kinds) == 1 || s.Checkpoint == kind {
 			out[kind] = p
 			continue
@@ -111,4 +113,4 @@ func (g graphs) fastest(req Request, search func(Request) (*Result, error)) (*Re
 }
 
 // micro is the number of micro batches of a step.
-func micro(tl *memory.Timeline) int64 { return int64(max(1, tl.Graph().Spec.Train.GradAccum)) }
+func micro(tl *memory.Timeline) int64 { return int64(tl.Graph().Step.MicroBatches) }
