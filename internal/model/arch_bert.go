@@ -30,7 +30,7 @@ func (b *Builder) bert() {
 		b.begin("layers."+strconv.Itoa(i), i)
 		x = b.bertLayer(p+"encoder.layer."+strconv.Itoa(i)+".", x)
 	}
-	b.Live(embedded)
+	b.keep(embedded)
 
 	b.begin("head", None)
 	switch {
@@ -54,12 +54,12 @@ func (b *Builder) bertClassifier(x, embedded, labels TensorID) {
 	n, h, classes := int64(s.B), int64(s.H), int64(s.Labels)
 	y := b.project("bert.pooler.", "dense", b.pick(x, 1, 0), h, h, true)
 	pooled := b.unary(OpTanh, y)
-	b.Live(embedded)
+	b.keep(embedded)
 	dropped := b.dropout(pooled, s.Dropout.Classifier)
 	logits := b.linear(dropped, b.weight("classifier.weight", classes, h), b.weight("classifier.bias", classes))
 	b.keepLogits(logits)
 	b.g.Loss = b.crossEntropy(b.reshape(logits, n, classes), labels)
-	b.Live(x, pooled, dropped)
+	b.keep(x, pooled, dropped)
 }
 
 // bertTokenClassifier is a linear layer on every token's output.
@@ -70,7 +70,7 @@ func (b *Builder) bertTokenClassifier(x, labels TensorID) {
 	logits := b.linear(y, b.weight("classifier.weight", classes, h), b.weight("classifier.bias", classes))
 	b.keepLogits(logits)
 	b.g.Loss = b.crossEntropy(b.reshape(logits, tokens, classes), b.reshape(labels, tokens))
-	b.Live(x, y)
+	b.keep(x, y)
 }
 
 // bertSpan is two numbers a token, how likely it is the first and the last of the answer, and the mean of two
@@ -91,8 +91,8 @@ func (b *Builder) bertSpan(x TensorID) {
 	start := b.crossEntropy(sides[0], starts)
 	end := b.crossEntropy(sides[1], ends)
 	sum := b.add(start, end)
-	b.g.Loss = b.by(b.mulScalar(sum), 0.5)
-	b.Live(x, logits, starts, ends, start, end)
+	b.g.Loss = b.withScalar(b.mulScalar(sum), 0.5)
+	b.keep(x, logits, starts, ends, start, end)
 }
 
 // robertaClassifier is RobertaClassificationHead, which has a pooler of its own, with a dropout before it and one behind it.
@@ -105,7 +105,7 @@ func (b *Builder) robertaClassifier(x, labels TensorID) {
 	logits := b.linear(y, b.weight("classifier.out_proj.weight", classes, h), b.weight("classifier.out_proj.bias", classes))
 	b.keepLogits(logits)
 	b.g.Loss = b.crossEntropy(b.reshape(logits, n, classes), labels)
-	b.Live(x)
+	b.keep(x)
 }
 
 // bertMaskedLM is dense, activation and norm, then the vocabulary; the loss takes the logits as they are.
@@ -120,16 +120,16 @@ func (b *Builder) bertMaskedLM(x, words, labels TensorID) {
 	}
 	active := b.activation(act, y)
 	y = b.norm(active, "lm_head.layer_norm", h)
-	b.Live(active)
+	b.keep(active)
 	if !s.Tied {
 		words = b.weight("lm_head.decoder.weight", int64(s.Vocab), h)
 		b.weight("lm_head.decoder.bias", int64(s.Vocab))
 	}
 	logits := b.linear(y, words, bias)
-	b.Live(y)
+	b.keep(y)
 	b.keepLogits(logits)
 	b.g.Loss = b.crossEntropy(b.reshape(logits, n*seq, int64(s.Vocab)), b.reshape(labels, n*seq))
-	b.Live(x)
+	b.keep(x)
 }
 
 // bertEmbeddings adds the token, type and position embeddings and normalises the sum. BERT's position ids are a row of
@@ -139,10 +139,10 @@ func (b *Builder) bertEmbeddings(p string, words, ids, table, types TensorID) Te
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	pos := b.slice(table, 1, 0, seq)
 	if s.Arch == "roberta" {
-		pos = b.by(b.plain("aten.add", I64, Shape(n, seq), ids), 1)
+		pos = b.withScalar(b.plain("aten.add", I64, Shape(n, seq), ids), 1)
 		b.g.Ops[b.next()-1].Attr.A = 1 // counts tokens
 	}
-	typeIDs := b.expand(b.plain("aten.gather", I64, b.t(pos).Shape, types, pos), n, seq)
+	typeIDs := b.expand(b.plain("aten.gather", I64, b.tensor(pos).Shape, types, pos), n, seq)
 	tok := b.inputRequiresGrad(b.embedding(words, ids))
 	positions := func() TensorID { return b.weight(p+"position_embeddings.weight", int64(s.MaxS), h) }
 	var places TensorID
@@ -160,7 +160,7 @@ func (b *Builder) bertEmbeddings(p string, words, ids, table, types TensorID) Te
 	x = b.add(x, place)
 	x = b.layerNorm(x, scale, shift)
 	x = b.dropout(x, s.Dropout.Embedding)
-	b.Live(tok, typ, place, pos, typeIDs)
+	b.keep(tok, typ, place, pos, typeIDs)
 	return x
 }
 
@@ -174,7 +174,7 @@ func (b *Builder) bertLayer(p string, x TensorID) TensorID {
 	act := b.next()
 	y := b.activation(s.Activation, up)
 	z := b.bertOutput(p+"output.", y, a, f, act)
-	b.Live(x, a, y)
+	b.keep(x, a, y)
 	b.span("mlp", chunk) // feed_forward_chunk, to the norm
 	b.endLayer(first)
 	return z
@@ -189,9 +189,9 @@ func (b *Builder) bertAttention(p string, x TensorID) TensorID {
 	v := b.heads(p+"self.", "value", x, h, a, d, s.Bias.QKV)
 	o := b.core(q, k, v, attention{mask: None, dropout: s.Dropout.Attention, groups: 1})
 	o = b.contiguous(b.reshape(o, n, seq, h))
-	b.Live(q, k, v)
+	b.keep(q, k, v)
 	out := b.bertOutput(p+"output.", o, x, h, None)
-	b.Live(x)
+	b.keep(x)
 	b.span("attn", first)
 	return out
 }
@@ -206,6 +206,6 @@ func (b *Builder) bertOutput(p string, x, residual TensorID, in int64, act OpID)
 	}
 	y = b.dropout(y, s.Dropout.Residual)
 	out := b.norm(b.add(y, residual), p+"LayerNorm", h)
-	b.Live(x, y, residual)
+	b.keep(x, y, residual)
 	return out
 }

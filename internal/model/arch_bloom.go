@@ -26,13 +26,13 @@ func (b *Builder) bloom() {
 		b.begin("layers."+strconv.Itoa(i), i)
 		var w TensorID
 		x, w = b.bloomLayer("transformer.h."+strconv.Itoa(i)+".", x, mask, alibi)
-		b.Live(weights) // the tuple that the layer before returned
+		b.keep(weights) // the tuple that the layer before returned
 		weights = w
 	}
 
 	b.begin("head", None)
 	y := b.norm(x, "transformer.ln_f", h)
-	b.Live(x, embedded, ones, mask, alibi, weights)
+	b.keep(x, embedded, ones, mask, alibi, weights)
 	b.lmHead(y, table, "lm_head", labels)
 }
 
@@ -50,10 +50,10 @@ func (b *Builder) bloomLayer(p string, x, mask, alibi TensorID) (out, weights Te
 	a := b.bloomAttention(p+"self_attention.", first, y, from, mask, alibi)
 	norm2 := b.next()
 	z := b.norm(a, p+"post_attention_layernorm", h)
-	b.Live(y, from) // until the locals are set again
+	b.keep(y, from) // until the locals are set again
 	y = z
 	out = b.bloomMLP(p+"mlp.", norm2, y, residual(a, y))
-	b.Live(x, a, y)
+	b.keep(x, a, y)
 	weights = b.weights
 	b.endLayer(first)
 	return out, weights
@@ -76,16 +76,16 @@ func (b *Builder) bloomAttention(p string, norm OpID, x, residual, mask, alibi T
 
 	scores := b.baddbmm(alibi, q, k, 1/math.Sqrt(float64(d)))
 	masked := b.add(b.reshape(scores, n, a, seq, seq), mask)
-	soft := b.to(b.softmaxIn(masked, F32), b.t(q).DType)
+	soft := b.to(b.softmaxIn(masked, F32), b.tensor(q).DType)
 	probs := b.dropout(soft, s.Dropout.Attention)
-	b.Live(soft)
+	b.keep(soft)
 	b.weights = probs
-	pl, vl := b.lower(b.reshape(probs, n*a, seq, seq)), b.lower(v)
+	pl, vl := b.castLow(b.reshape(probs, n*a, seq, seq)), b.castLow(v)
 	o := b.bmm(pl, vl)
-	b.Live(pl, vl)
+	b.keep(pl, vl)
 	o = b.reshape(b.transpose(b.reshape(o, n, a, seq, d), 1, 2), n, seq, h)
 	out := b.dropoutAdd(b.project(p, "dense", o, h, h, s.Bias.Out), residual, s.Dropout.Residual)
-	b.Live(x, fused, q, k, v, scores, masked, probs, o)
+	b.keep(x, fused, q, k, v, scores, masked, probs, o)
 	b.span("attn", first)
 	return out
 }
@@ -93,8 +93,8 @@ func (b *Builder) bloomAttention(p string, norm OpID, x, residual, mask, alibi T
 // baddbmm is c + α·a·b, in autocast's 16-bit list. Backward multiplies by α unless it is 1.
 // Source: torch/csrc/autograd/FunctionsManual.cpp, maybe_multiply.
 func (b *Builder) baddbmm(c, x, y TensorID, alpha float64) TensorID {
-	lc, lx, ly := b.lower(c), b.lower(x), b.lower(y)
-	sx, sy, dt := b.t(lx).Shape, b.t(ly).Shape, b.t(lx).DType
+	lc, lx, ly := b.castLow(c), b.castLow(x), b.castLow(y)
+	sx, sy, dt := b.tensor(lx).Shape, b.tensor(ly).Shape, b.tensor(lx).DType
 	kind := OpBAddBMM
 	if alpha == 1 {
 		kind = OpBMMAdd
@@ -114,7 +114,7 @@ func (b *Builder) bloomMLP(p string, norm OpID, x, residual TensorID) TensorID {
 	down := b.project(p, "dense_4h_to_h", g, f, h, s.Bias.MLP)
 	b.span("act", act)
 	out := b.dropoutAdd(down, residual, s.Dropout.Residual)
-	b.Live(x, g)
+	b.keep(x, g)
 	b.span("mlp", first)
 	return out
 }
@@ -122,7 +122,7 @@ func (b *Builder) bloomMLP(p string, norm OpID, x, residual TensorID) TensorID {
 // bloomGelu is x * 0.5 * (1.0 + tanh(0.79788456 * x * (1 + 0.044715 * x * x))) inside an autograd function, which
 // saves x alone.
 func (b *Builder) bloomGelu(x TensorID) TensorID {
-	v := *b.t(x)
+	v := *b.tensor(x)
 	plain := func(name string, ins ...TensorID) TensorID { return b.plain(name, v.DType, v.Shape, ins...) }
 	half := plain("aten.mul", x)
 	scaled := plain("aten.mul", x)

@@ -20,14 +20,14 @@ func (b *Builder) cohereNorm(x TensorID, name string, h int64) TensorID {
 func (b *Builder) meanNorm(x, w TensorID) TensorID {
 	f := b.to(x, F32)
 	mean := b.mean(f)
-	variance := b.mean(b.by(b.pow(b.elementwise(OpSub, F32, f, mean)), 2))
+	variance := b.mean(b.withScalar(b.pow(b.elementwise(OpSub, F32, f, mean)), 2))
 	centred := b.elementwise(OpSub, F32, f, mean)
-	normed := b.mul(centred, b.unary(OpRsqrt, b.by(b.addScalar(variance), b.spec.layerNormEps())))
-	b.Live(f)
+	normed := b.mul(centred, b.unary(OpRsqrt, b.withScalar(b.addScalar(variance), b.spec.layerNormEps())))
+	b.keep(f)
 	scaled := b.mul(b.to(w, F32), normed)
-	b.Live(normed)
-	out := b.to(scaled, b.t(x).DType)
-	b.Live(x, mean, variance, scaled)
+	b.keep(normed)
+	out := b.to(scaled, b.tensor(x).DType)
+	b.keep(x, mean, variance, scaled)
 	return out
 }
 
@@ -39,7 +39,7 @@ func (b *Builder) cohereHeads(_ *decoder, p string, x TensorID) (q, k, v TensorI
 	}
 	norm := func(x TensorID, name string, count int) TensorID {
 		y := b.meanNorm(x, b.weight(p+name+"_norm.weight", int64(count), int64(s.HeadDim)))
-		b.Live(x)
+		b.keep(x)
 		return y
 	}
 	q, k, v = heads("q", s.Heads), heads("k", s.KVHeads), heads("v", s.KVHeads)
@@ -51,7 +51,7 @@ func (b *Builder) cohereHeads(_ *decoder, p string, x TensorID) (q, k, v TensorI
 
 // rotatePairs is Cohere's apply_rotary_pos_emb: q and k raised to fp32, rotated, and cast back.
 func (b *Builder) rotatePairs(q, k, cos, sin TensorID) (TensorID, TensorID) {
-	dt := b.t(q).DType
+	dt := b.tensor(q).DType
 	fq, fk := b.to(q, F32), b.to(k, F32)
 	c, s := b.unsqueeze(cos, 1), b.unsqueeze(sin, 1)
 	rotate := func(x TensorID) TensorID {
@@ -61,23 +61,23 @@ func (b *Builder) rotatePairs(q, k, cos, sin TensorID) (TensorID, TensorID) {
 	rq := rotate(fq)
 	rk := rotate(fk)
 	outQ, outK := b.to(rq, dt), b.to(rk, dt)
-	b.Live(q, k, fq, fk, rq, rk)
+	b.keep(q, k, fq, fk, rq, rk)
 	return outQ, outK
 }
 
 // rotateNeighbours is stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2).
 func (b *Builder) rotateNeighbours(x TensorID) TensorID {
-	v := *b.t(x)
+	v := *b.tensor(x)
 	d := v.Shape.At(-1)
 	every := func(from int64) TensorID {
 		o := b.view(OpSlice, Attr{A: int64(v.Shape.N) - 1, B: from, C: 2}, x, v.Shape.With(-1, d/2), v.Stride.With(-1, 2*v.Stride.At(-1)))
-		b.t(o).Offset = v.Offset + from*v.Stride.At(-1)
+		b.tensor(o).Offset = v.Offset + from*v.Stride.At(-1)
 		return o
 	}
 	even, odd := every(0), every(1)
 	neg := b.unary(OpNeg, odd)
 	b.emit(OpStack, Attr{A: int64(v.Shape.N)}, neg, even)
-	st := b.fresh(v.DType, b.t(neg).Shape.Append(2), Dims{})
-	b.Live(neg)
+	st := b.fresh(v.DType, b.tensor(neg).Shape.Append(2), Dims{})
+	b.keep(neg)
 	return b.reshape(st, v.Shape.D[:v.Shape.N]...)
 }

@@ -86,7 +86,7 @@ func (b *Builder) custom() {
 	b.begin("head", None)
 	if s.Labels > 0 {
 		b.tokenHead(x, None, target)
-		b.Live(x)
+		b.keep(x)
 		return
 	}
 	b.keepLogits(x)
@@ -98,7 +98,7 @@ func (b *Builder) customBlock(p string, ops []blockOp, in TensorID) TensorID {
 	last, y := in, in
 	for i, op := range ops {
 		x, name := y, p+strconv.Itoa(i)
-		width := b.t(x).Shape.At(-1)
+		width := b.tensor(x).Shape.At(-1)
 		switch op.name {
 		case "linear":
 			w, bias := b.weight(name+".weight", int64(op.out), width), TensorID(None)
@@ -118,9 +118,9 @@ func (b *Builder) customBlock(p string, ops []blockOp, in TensorID) TensorID {
 		default:
 			y = b.activation(op.name, x)
 		}
-		b.Live(x)
+		b.keep(x)
 	}
-	b.Live(in)
+	b.keep(in)
 	b.endLayer(first)
 	return y
 }
@@ -129,11 +129,11 @@ func (b *Builder) customBlock(p string, ops []blockOp, in TensorID) TensorID {
 // resized to a scalar, which keeps the storage; the losses of the elements are a second tensor, made inside the op.
 // Source: aten/src/ATen/native/Loss.cpp, mse_loss and mse_loss_out.
 func (b *Builder) meanSquaredError(x, target TensorID) TensorID {
-	x, target = b.fullLoss(x), b.fullLoss(target)
-	v := *b.t(x)
+	x, target = b.castLoss(x), b.castLoss(target)
+	v := *b.tensor(x)
 	b.emit(OpMSELoss, Attr{}, x, target)
 	loss := b.fresh(v.DType, v.Shape, Dims{})
-	b.t(loss).Layout = b.layouts.Of(Dims{}, Dims{})
+	b.tensor(loss).Layout = b.layouts.Of(Dims{}, Dims{})
 	b.fresh(v.DType, v.Shape, Dims{})
 	return loss
 }

@@ -28,14 +28,14 @@ func (b *Builder) torchEncoder() {
 	table := TensorID(None)
 	if embedded {
 		table = b.weight("embedding.weight", int64(s.Vocab), h)
-		x = b.by(b.mulScalar(b.embedding(table, x)), math.Sqrt(float64(h)))
+		x = b.withScalar(b.mulScalar(b.embedding(table, x)), math.Sqrt(float64(h)))
 	}
 	sum := x
 	if positions >= 0 {
 		sum = b.add(x, b.slice(positions, 1, 0, seq))
 	}
 	y := b.dropout(sum, s.Dropout.Embedding)
-	b.Live(x)
+	b.keep(x)
 	x = y
 	mask := TensorID(None)
 	if s.Causal {
@@ -58,7 +58,7 @@ func (b *Builder) torchEncoder() {
 		y = b.norm(x, "norm", h)
 	}
 	b.tokenHead(y, table, labels)
-	b.Live(x, mask)
+	b.keep(x, mask)
 }
 
 // positionTable is a learned parameter or a buffer of sines, [1, MaxS, H]; None without positions.
@@ -89,9 +89,9 @@ func (b *Builder) tokenHead(x, table, labels TensorID) {
 		bias = b.weight("head.bias", classes)
 	}
 	logits := b.linear(x, w, bias)
-	b.Live(x)
+	b.keep(x)
 	b.keepLogits(logits)
-	count := b.t(logits).Shape.Count() / classes
+	count := b.tensor(logits).Shape.Count() / classes
 	b.g.Loss = b.crossEntropy(b.reshape(logits, count, classes), b.reshape(labels, count))
 }
 
@@ -103,9 +103,9 @@ func (b *Builder) encoderLayer(p string, in, mask TensorID) TensorID {
 	x := in
 	attend := func(y TensorID) TensorID {
 		a := b.multiheadAttention(p+"self_attn.", y, mask)
-		b.Live(y)
+		b.keep(y)
 		d := b.dropout(a, s.Dropout.Residual)
-		b.Live(a)
+		b.keep(a)
 		return d
 	}
 	if s.NormOrder == "pre" {
@@ -115,10 +115,10 @@ func (b *Builder) encoderLayer(p string, in, mask TensorID) TensorID {
 	} else {
 		x = b.norm(b.add(x, attend(x)), p+"norm1", h)
 		y := b.norm(b.add(x, b.feedForward(p+"linear1", p+"linear2", None, x)), p+"norm2", h)
-		b.Live(x)
+		b.keep(x)
 		x = y
 	}
-	b.Live(in)
+	b.keep(in)
 	b.endLayer(first)
 	return x
 }
@@ -134,7 +134,7 @@ func (b *Builder) attentionBlock(p string, in, mask TensorID) TensorID {
 	x := b.add(in, a)
 	norm := b.next()
 	out := b.add(x, b.feedForward(p+"mlp.0", p+"mlp.2", norm, b.norm(x, p+"norm2", h)))
-	b.Live(in, y, a)
+	b.keep(in, y, a)
 	b.endLayer(first)
 	return out
 }
@@ -149,7 +149,7 @@ func (b *Builder) feedForward(up, down string, norm OpID, x TensorID) TensorID {
 			bias = b.weight(name+".bias", out)
 		}
 		y := b.linear(x, w, bias)
-		b.Live(x)
+		b.keep(x)
 		return y
 	}
 	first := b.next()
@@ -162,18 +162,18 @@ func (b *Builder) feedForward(up, down string, norm OpID, x TensorID) TensorID {
 	y := b.dropout(a, s.Dropout.MLP)
 	o := project(down, y, f, h)
 	b.span("act", act)
-	b.Live(x) // the frame of _ff_block
+	b.keep(x) // the frame of _ff_block
 	out := b.dropout(o, s.Dropout.Residual)
-	b.Live(o)
+	b.keep(o)
 	if s.NeedWeights {
-		b.Live(x) // the arguments of a module of its own
+		b.keep(x) // the arguments of a module of its own
 	}
 	b.span("mlp", first)
 	return out
 }
 
 // multiheadAttention is nn.MultiheadAttention with batch_first on one input: SDPA, or the product of softmax and value
-// by hand when it returns its weights. A causal hint replaces the mask in SDPA only.
+// withScalar hand when it returns its weights. A causal hint replaces the mask in SDPA only.
 func (b *Builder) multiheadAttention(p string, x, mask TensorID) TensorID {
 	s := b.spec
 	first := b.next()
@@ -211,11 +211,11 @@ func (b *Builder) multiheadAttention(p string, x, mask TensorID) TensorID {
 	}
 	o = b.reshape(o, seq*n, h)
 	out := b.linear(o, ow, ob)
-	b.Live(o, x)
+	b.keep(o, x)
 	out = b.reshape(out, seq, n, h)
 	if s.NeedWeights {
-		b.weights = b.plain("aten.mean", b.t(b.weights).DType, Shape(n, seq, seq), b.weights)
-		b.Live(packed) // q is not deleted as k and v are
+		b.weights = b.plain("aten.mean", b.tensor(b.weights).DType, Shape(n, seq, seq), b.weights)
+		b.keep(packed) // q is not deleted as k and v are
 	}
 	out = b.transpose(out, 0, 1)
 	b.span("attn", first)
@@ -224,28 +224,28 @@ func (b *Builder) multiheadAttention(p string, x, mask TensorID) TensorID {
 
 // attentionByHand is the need_weights path on [B·a, S, D]; the weights are left in b.weights.
 func (b *Builder) attentionByHand(q, k, v, mask TensorID) TensorID {
-	scaled := b.by(b.mulScalar(q), headScale(b.t(q)))
-	lq, lk := b.lower(scaled), b.lower(b.transpose(k, 1, 2))
+	scaled := b.withScalar(b.mulScalar(q), headScale(b.tensor(q)))
+	lq, lk := b.castLow(scaled), b.castLow(b.transpose(k, 1, 2))
 	var scores TensorID
 	if mask >= 0 {
-		scores = b.bmmAdd(b.lower(b.unsqueeze(mask, 0)), lq, lk)
+		scores = b.bmmAdd(b.castLow(b.unsqueeze(mask, 0)), lq, lk)
 	} else {
 		scores = b.bmm(lq, lk)
 	}
-	b.Live(scaled, lq, lk)
+	b.keep(scaled, lq, lk)
 	w := b.softmaxAuto(scores)
-	b.Live(scores)
+	b.keep(scores)
 	w = b.dropout(w, b.spec.Dropout.Attention)
-	lw, lv := b.lower(w), b.lower(v)
+	lw, lv := b.castLow(w), b.castLow(v)
 	o := b.bmm(lw, lv)
-	b.Live(lw, lv, q, v, w)
+	b.keep(lw, lv, q, v, w)
 	b.weights = w
 	return b.transpose(o, 0, 1)
 }
 
 // bmmAdd is baddbmm(c, x, y) = c + x·y.
 func (b *Builder) bmmAdd(c, x, y TensorID) TensorID {
-	sx, sy, dt := b.t(x).Shape, b.t(y).Shape, b.t(x).DType
+	sx, sy, dt := b.tensor(x).Shape, b.tensor(y).Shape, b.tensor(x).DType
 	b.emit(OpBMMAdd, Attr{}, c, x, y)
 	return b.fresh(dt, Shape(sx.D[0], sx.D[1], sy.D[2]), Dims{})
 }
@@ -259,6 +259,6 @@ func (b *Builder) argument(x TensorID) {
 
 // squeeze is x without dimension i, which has one element.
 func (b *Builder) squeeze(x TensorID, i int) TensorID {
-	v := b.t(x)
+	v := b.tensor(x)
 	return b.view(OpSqueeze, Attr{A: int64(i)}, x, v.Shape.Remove(i), v.Stride.Remove(i))
 }

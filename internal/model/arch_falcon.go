@@ -8,7 +8,7 @@ import "strconv"
 func (b *Builder) falcon() {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
-	b.lin = b.matmulLinear
+	b.linearLayer = b.matmulLinear
 	ids := b.static("input_ids", Input, I64, Shape(n, seq))
 	labels := b.static("labels", Input, I64, Shape(n, seq))
 	invFreq := b.inverseFrequencies()
@@ -24,47 +24,47 @@ func (b *Builder) falcon() {
 	}
 	pos := b.plain("aten.add", I64, Shape(1, seq), b.plain("aten.arange", I64, Shape(seq)))
 	mask := b.falconMask(pos, alibi)
-	cos, sin := b.rotaryTable(invFreq, pos, s.rotaryDim(), b.t(x).DType)
+	cos, sin := b.rotaryTable(invFreq, pos, s.rotaryDim(), b.tensor(x).DType)
 
 	weights := TensorID(None)
 	for i := range s.L {
 		b.begin("layers."+strconv.Itoa(i), i)
 		var w TensorID
 		x, w = b.falconLayer("transformer.h."+strconv.Itoa(i)+".", x, pos, cos, sin, mask, alibi)
-		b.Live(weights) // the tuple that the layer before returned
+		b.keep(weights) // the tuple that the layer before returned
 		weights = w
 	}
 
 	b.begin("head", None)
 	y := b.norm(x, "transformer.ln_f", h)
-	b.Live(x, embedded, pos, cos, sin, mask, ones, alibi, weights)
+	b.keep(x, embedded, pos, cos, sin, mask, ones, alibi, weights)
 	b.lmHead(y, table, "lm_head", labels)
 }
 
 // matmulLinear is x @ w.T, and + bias as an op of its own; autocast casts the transposed weight for each use.
 func (b *Builder) matmulLinear(x, w, bias TensorID) TensorID {
 	wt := b.transpose(w, 0, 1)
-	lx, lw := b.lower(x), b.lower(wt)
-	s := b.t(lx).Shape
-	out := s.With(-1, b.t(lw).Shape.D[1])
+	lx, lw := b.castLow(x), b.castLow(wt)
+	s := b.tensor(lx).Shape
+	out := s.With(-1, b.tensor(lw).Shape.D[1])
 	o := b.matmulRows(lx, lw, s.Count()/s.At(-1))
 	o = b.view(OpUnsafeView, Attr{}, o, out, out.Contiguous())
-	b.Live(lx, lw)
+	b.keep(lx, lw)
 	if bias < 0 {
 		return o
 	}
 	sum := b.add(o, bias)
-	b.Live(o)
+	b.keep(o)
 	return sum
 }
 
 // alibi is one slope a head times the tokens' positions, which are counted in the padding mask: [B·a, 1, S], made in dt.
 func (b *Builder) alibi(ones TensorID, dt DType) TensorID {
 	n, a, s := int64(b.spec.B), int64(b.spec.Heads), int64(b.spec.S)
-	count := b.t(ones).DType
+	count := b.tensor(ones).DType
 	at := b.plain("aten.mul", count, Shape(n, 1, s), b.plain("aten.cumsum", count, Shape(n, s), ones))
 	out := b.to(b.plain("aten.mul", dt, Shape(n*a, 1, s), at), b.actDType())
-	b.Live(ones, at)
+	b.keep(ones, at)
 	return out
 }
 
@@ -87,7 +87,7 @@ func (b *Builder) falconMask(positions, alibi TensorID) TensorID {
 	bias := b.plain("aten.div", b.actDType(), Shape(n, a, 1, s), alibi)
 	hidden := b.plain("aten.lt", Bool, Shape(n, 1, s, s), mask)
 	both := b.plain("aten.masked_fill", b.actDType(), Shape(n, a, s, s), bias, hidden)
-	b.Live(mask)
+	b.keep(mask)
 	return both
 }
 
@@ -117,7 +117,7 @@ func (b *Builder) falconLayer(p string, x, pos, cos, sin, mask, alibi TensorID) 
 		m = b.addInPlace(m, a)
 	}
 	out = b.dropoutAdd(m, residual, s.Dropout.Residual)
-	b.Live(x, y, z, a, m, residual)
+	b.keep(x, y, z, a, m, residual)
 	weights = b.weights
 	b.endLayer(first)
 	return out, weights
@@ -127,7 +127,7 @@ func (b *Builder) falconLayer(p string, x, pos, cos, sin, mask, alibi TensorID) 
 func (b *Builder) dropoutAdd(x, residual TensorID, p float64) TensorID {
 	d := b.dropout(x, p)
 	out := b.add(residual, d)
-	b.Live(x, residual, d)
+	b.keep(x, residual, d)
 	return out
 }
 
@@ -145,7 +145,7 @@ func (b *Builder) falconHeads(p string, x TensorID) (fused, q, k, v TensorID) {
 		q = b.reshape(q, n, seq, a, d)
 		k = b.reshape(b.expand(k0, n, seq, kv, g, d), n, seq, a, d)
 		v = b.reshape(b.expand(v0, n, seq, kv, g, d), n, seq, a, d)
-		b.Live(k0, v0)
+		b.keep(k0, v0)
 		kv = a
 	case kv == 1: // multi_query
 		qkv := b.reshape(fused, n, seq, a+2, d)
@@ -163,7 +163,7 @@ func (b *Builder) falconHeads(p string, x TensorID) (fused, q, k, v TensorID) {
 
 // indexed is x[..., [i], …]: one index of dimension i, copied by a list of indices.
 func (b *Builder) indexed(x TensorID, i int) TensorID {
-	v := *b.t(x)
+	v := *b.tensor(x)
 	b.emit(OpIndex, Attr{}, x)
 	return b.fresh(v.DType, v.Shape.With(i, 1), Dims{})
 }
@@ -183,7 +183,7 @@ func (b *Builder) falconAttention(p string, norm OpID, x, pos, cos, sin, mask, a
 		q0, k0 := q, k
 		q = b.rotate(q0, cos, sin)
 		k = b.rotate(k0, cos, sin)
-		b.Live(q0, k0)
+		b.keep(q0, k0)
 	}
 	var o TensorID
 	var held []TensorID
@@ -197,25 +197,25 @@ func (b *Builder) falconAttention(p string, norm OpID, x, pos, cos, sin, mask, a
 		o = b.dotProduct(q, k, v, core)
 		b.span("core", start)
 	case alibi < 0:
-		o = b.falconEager(q, k, v, mask, b.t(x).DType)
+		o = b.falconEager(q, k, v, mask, b.tensor(x).DType)
 	default:
-		o, held = b.falconAlibi(q, k, v, mask, alibi, b.t(x).DType)
+		o, held = b.falconAlibi(q, k, v, mask, alibi, b.tensor(x).DType)
 	}
 	o = b.reshape(b.transpose(b.reshape(o, n, a, seq, d), 1, 2), n, seq, h)
 	out := b.project(p, "dense", o, h, h, s.Bias.Out)
-	b.Live(x, fused, q, k, v, o, b.weights)
-	b.Live(held...)
+	b.keep(x, fused, q, k, v, o, b.weights)
+	b.keep(held...)
 	b.span("attn", first)
 	return out
 }
 
 // falconEager is softmax((q·kᵀ)/√d + mask, dtype)·v, without dropout.
 func (b *Builder) falconEager(q, k, v, mask TensorID, dt DType) TensorID {
-	a := b.t(q).Shape.D[1]
+	a := b.tensor(q).Shape.D[1]
 	scores := b.inPlace(OpDivScalar, b.matmul(q, b.expandHeads(b.transpose(k, 2, 3), a)))
 	sum := b.add(scores, mask)
 	probs := b.softmaxIn(sum, dt)
-	b.Live(scores, sum)
+	b.keep(scores, sum)
 	b.weights = probs
 	return b.matmul(probs, b.expandHeads(v, a))
 }
@@ -223,28 +223,28 @@ func (b *Builder) falconEager(q, k, v, mask TensorID, dt DType) TensorID {
 // falconAlibi adds alibi in fp32 before the scale, and drops out. It gives its locals too.
 func (b *Builder) falconAlibi(q, k, v, mask, alibi TensorID, dt DType) (TensorID, []TensorID) {
 	s := b.spec
-	a := b.t(q).Shape.D[1]
+	a := b.tensor(q).Shape.D[1]
 	product := b.matmul(q, b.expandHeads(b.transpose(k, 2, 3), a))
 	scores := b.to(product, F32)
 	logits := b.inPlace(OpMulScalar, b.add(scores, b.reshape(alibi, int64(s.B), a, 1, int64(s.S))))
 	sum := b.add(logits, mask)
 	soft := b.softmaxIn(sum, dt)
-	b.Live(sum)
+	b.keep(sum)
 	probs := b.dropout(soft, s.Dropout.Attention)
-	b.Live(soft)
+	b.keep(soft)
 	b.weights = probs
 	return b.matmul(probs, b.expandHeads(v, a)), []TensorID{product, scores, logits}
 }
 
 // expandHeads is how torch.matmul sees an operand with one head where the other has a.
 func (b *Builder) expandHeads(x TensorID, a int64) TensorID {
-	s := b.t(x).Shape
-	return b.expand(b.lower(x), s.D[0], a, s.D[2], s.D[3])
+	s := b.tensor(x).Shape
+	return b.expand(b.castLow(x), s.D[0], a, s.D[2], s.D[3])
 }
 
 // inPlace is an elementwise op that writes over its input and saves nothing.
 func (b *Builder) inPlace(k Kind, x TensorID) TensorID {
-	v := *b.t(x)
+	v := *b.tensor(x)
 	b.emit(k, Attr{}, x)
 	return b.output(v)
 }

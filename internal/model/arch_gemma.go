@@ -26,11 +26,11 @@ func (b *Builder) scaleEmbedding(x TensorID) TensorID {
 func (b *Builder) gemmaNorm(x TensorID, name string, h int64) TensorID {
 	w := b.weight(name+".weight", h)
 	f := b.to(x, F32)
-	r := b.unary(OpRsqrt, b.by(b.addScalar(b.mean(b.by(b.pow(f), 2))), b.spec.rmsNormEps()))
+	r := b.unary(OpRsqrt, b.withScalar(b.addScalar(b.mean(b.withScalar(b.pow(f), 2))), b.spec.rmsNormEps()))
 	normed := b.mul(f, r)
-	out := b.mul(normed, b.by(b.addScalar(b.to(w, F32)), 1))
-	b.Live(normed)
-	res := b.to(out, b.t(x).DType)
-	b.Live(x, out)
+	out := b.mul(normed, b.withScalar(b.addScalar(b.to(w, F32)), 1))
+	b.keep(normed)
+	res := b.to(out, b.tensor(x).DType)
+	b.keep(x, out)
 	return res
 }

@@ -25,15 +25,15 @@ func (b *Builder) gpt2() {
 		b.g.storageOf(mask).Positional = true
 	}
 	x = b.dropout(x, s.Dropout.Embedding)
-	b.Live(tok, pe)
+	b.keep(tok, pe)
 	for i := range s.L {
 		b.begin("layers."+strconv.Itoa(i), i)
 		x = b.gpt2Layer("transformer.h."+strconv.Itoa(i)+".", i, x, pos, mask)
-		b.Live(tok, pe)
+		b.keep(tok, pe)
 	}
 	b.begin("head", None)
 	y := b.norm(x, "transformer.ln_f", h)
-	b.Live(x, tok, pe, pos, mask)
+	b.keep(x, tok, pe, pos, mask)
 	y = b.reshape(y, n, seq, h)
 	b.lmHead(y, wte, "lm_head", labels)
 }
@@ -48,9 +48,9 @@ func (b *Builder) gpt2Layer(p string, layer int, in, pos, mask TensorID) TensorI
 	residual := in
 	y := b.norm(in, p+"ln_1", h)
 	a := b.gpt2Attention(p+"attn.", norm1, y, pos, mask, b.spec.gpt2Scale(layer))
-	b.Live(y, residual)
+	b.keep(y, residual)
 	x := b.add(a, residual)
-	b.Live(y)
+	b.keep(y)
 
 	norm2 := b.next()
 	residual = x
@@ -61,13 +61,13 @@ func (b *Builder) gpt2Layer(p string, layer int, in, pos, mask TensorID) TensorI
 	act := b.next()
 	g := b.activation(s.Activation, fc)
 	o := b.projectConv1D(p+"mlp.", "c_proj", g, f, h)
-	b.Live(g)
+	b.keep(g)
 	b.span("act", act)
 	m := b.dropout(o, s.Dropout.Residual)
-	b.Live(y, o)
+	b.keep(y, o)
 	b.span("mlp", mlp)
 	z := b.add(residual, m)
-	b.Live(in, a, y)
+	b.keep(in, a, y)
 	b.endLayer(first)
 	return z
 }
@@ -104,9 +104,9 @@ func (b *Builder) gpt2Attention(p string, norm OpID, x, pos, mask TensorID, scal
 	}
 	o = b.contiguous(b.reshape(o, n, seq, h))
 	out := b.projectConv1D(p, "c_proj", o, h, h)
-	b.Live(o)
+	b.keep(o)
 	res := b.dropout(out, s.Dropout.Residual)
-	b.Live(x, out, hd[0], hd[1], hd[2])
+	b.keep(x, out, hd[0], hd[1], hd[2])
 	b.span("attn", first)
 	return res
 }
@@ -114,7 +114,7 @@ func (b *Builder) gpt2Attention(p string, norm OpID, x, pos, mask TensorID, scal
 // upcastAttention is GPT2Attention._upcast_and_reordered_attn: scores in fp32 by one baddbmm onto an empty tensor, outside
 // autocast, and weights in fp32 until they meet the values.
 func (b *Builder) upcastAttention(q, k, v TensorID, a attention) TensorID {
-	s := b.t(q).Shape
+	s := b.tensor(q).Shape
 	n, seq, d := s.D[0]*s.D[1], s.D[2], s.D[3]
 	empty := b.plain("aten.empty", F32, Shape(n, seq, seq))
 	amp := b.amp
@@ -125,10 +125,10 @@ func (b *Builder) upcastAttention(q, k, v TensorID, a attention) TensorID {
 	b.amp = amp
 	w := b.add(b.reshape(scores, s.D[0], s.D[1], seq, seq), a.mask)
 	w = b.softmaxAuto(w)
-	w = b.to(w, b.t(v).DType) // a statement of its own
+	w = b.to(w, b.tensor(v).DType) // a statement of its own
 	w = b.dropout(w, a.dropout)
 	o := b.transpose(b.matmul(w, v), 1, 2)
-	b.Live(q, k, v, rows, columns, w)
+	b.keep(q, k, v, rows, columns, w)
 	b.weights = w
 	return o
 }

@@ -24,8 +24,8 @@ type decoder struct {
 	mlp                        func(b *Builder, p string, norm OpID, x TensorID) TensorID
 }
 
-// once is what a decoder makes once a forward for all its layers.
-type once struct {
+// perForward is what a decoder makes once a forward for all its layers.
+type perForward struct {
 	cos, sin TensorID
 	masks    masks
 	pos      TensorID // position ids: each layer is given them, none reads them
@@ -66,12 +66,12 @@ func (b *Builder) decoder(d decoder) {
 	}
 	embeds = b.inputRequiresGrad(embeds)
 	if d.scaled {
-		embeds = b.by(b.mulScalar(embeds), embeddingFactor)
+		embeds = b.withScalar(b.mulScalar(embeds), embeddingFactor)
 	}
 	pos := b.plain("aten.add", I64, Shape(1, seq), b.plain("aten.arange", I64, Shape(seq)))
-	o := once{masks: b.decoderMasks(pos), pos: pos}
+	o := perForward{masks: b.decoderMasks(pos), pos: pos}
 	x := b.dropout(embeds, s.Dropout.Embedding)
-	tableType := b.t(x).DType
+	tableType := b.tensor(x).DType
 	if d.floatTable {
 		tableType = F32
 	}
@@ -84,7 +84,7 @@ func (b *Builder) decoder(d decoder) {
 
 	b.begin("head", None)
 	y := d.norm(b, x, "model.norm", h)
-	b.Live(embeds, x, pos, o.cos, o.sin, o.masks.full, o.masks.sliding)
+	b.keep(embeds, x, pos, o.cos, o.sin, o.masks.full, o.masks.sliding)
 	b.lmHead(y, table, "lm_head", labels)
 }
 
@@ -92,8 +92,8 @@ func (b *Builder) decoder(d decoder) {
 // output is made a leaf that requires grad.
 func (b *Builder) inputRequiresGrad(x TensorID) TensorID {
 	if b.spec.Train.LoRA != nil && b.spec.inputGrad() {
-		b.t(x).Grad = true
-		b.held(x, DropAfterBackward)
+		b.tensor(x).Grad = true
+		b.keepUntil(x, DropAfterBackward)
 	}
 	return x
 }
@@ -118,7 +118,7 @@ func (b *Builder) norm(x TensorID, name string, h int64) TensorID {
 }
 
 // decoderLayer is a layer's forward; the model's loop holds its input until it returns.
-func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *once) TensorID {
+func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *perForward) TensorID {
 	start := b.next()
 	b.argument(o.pos)
 	first := b.next()
@@ -128,13 +128,13 @@ func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *once
 			return x
 		}
 		y := d.norm(b, x, p+d.norms[k], h)
-		b.Live(x)
+		b.keep(x)
 		return y
 	}
 	branch := func(x TensorID) TensorID {
 		switch {
 		case d.scaled:
-			return b.by(b.mulScalar(x), residualFactor)
+			return b.withScalar(b.mulScalar(x), residualFactor)
 		case d.branchDropout:
 			return b.dropout(x, b.spec.Dropout.Residual)
 		}
@@ -144,16 +144,16 @@ func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *once
 	a := b.decoderAttention(d, p+"self_attn.", first, y, o, o.masks.of(b.spec, i))
 	if d.parallel {
 		m := d.mlp(b, p+"mlp.", None, y)
-		b.Live(y)
+		b.keep(y)
 		x := b.add(b.add(in, a), m)
-		b.Live(a, m, in, y)
+		b.keep(a, m, in, y)
 		b.endLayer(start)
 		return x
 	}
-	b.Live(y)
+	b.keep(y)
 	a = norm(1, a)
 	x := b.add(in, branch(a))
-	b.Live(a)
+	b.keep(a)
 
 	first = b.next()
 	residual := x
@@ -162,16 +162,16 @@ func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *once
 		first = None
 	}
 	m := d.mlp(b, p+"mlp.", first, y)
-	b.Live(y)
+	b.keep(y)
 	m = norm(3, m)
 	x = b.add(residual, branch(m))
-	b.Live(in, m)
+	b.keep(in, m)
 	b.endLayer(start)
 	return x
 }
 
 // decoderAttention is the attention module's forward. Its first norm began at op norm.
-func (b *Builder) decoderAttention(d *decoder, p string, norm OpID, x TensorID, o *once, mask TensorID) TensorID {
+func (b *Builder) decoderAttention(d *decoder, p string, norm OpID, x TensorID, o *perForward, mask TensorID) TensorID {
 	s := b.spec
 	first := b.next()
 	n, seq, dim := int64(s.B), int64(s.S), int64(s.HeadDim)
@@ -186,13 +186,13 @@ func (b *Builder) decoderAttention(d *decoder, p string, norm OpID, x TensorID, 
 	}, o.pos)
 	c = b.reshape(c, n, seq, a*dim)
 	out := b.project(p, "o_proj", c, a*dim, h, s.Bias.Out)
-	b.Live(c)
+	b.keep(c)
 	if d.attnDropout {
 		y := b.dropout(out, s.Dropout.Residual)
-		b.Live(out)
+		b.keep(out)
 		out = y
 	}
-	b.Live(x, q, k, v)
+	b.keep(x, q, k, v)
 	b.span("attn", first)
 	return out
 }
@@ -216,16 +216,16 @@ func (b *Builder) llamaHeads(d *decoder, p string, x TensorID) (q, k, v TensorID
 
 // toHeads is x seen as [B, S, heads, D].
 func (b *Builder) toHeads(x TensorID, heads int) TensorID {
-	s := b.t(x).Shape
+	s := b.tensor(x).Shape
 	return b.reshape(x, s.D[0], s.D[1], int64(heads), int64(b.spec.HeadDim))
 }
 
 // rotateBoth is apply_rotary_pos_emb: its frame and the caller's hold q and k until both are rotated.
 func (b *Builder) rotateBoth(q, k, cos, sin TensorID) (TensorID, TensorID) {
 	rq := b.rotate(q, cos, sin)
-	b.Live(q)
+	b.keep(q)
 	rk := b.rotate(k, cos, sin)
-	b.Live(q, k)
+	b.keep(q, k)
 	return rq, rk
 }
 
@@ -243,7 +243,7 @@ func (b *Builder) gatedMLP(p string, norm OpID, x TensorID) TensorID {
 	}
 	y := b.mul(ag, u)
 	out := b.project(p, "down_proj", y, f, h, s.Bias.MLP)
-	b.Live(x, y)
+	b.keep(x, y)
 	b.span("act", act)
 	b.span("mlp", first)
 	return out
@@ -255,23 +255,23 @@ func (b *Builder) lmHead(x, table TensorID, name string, labels TensorID, locals
 	s := b.spec
 	w := table
 	if !s.Tied {
-		w = b.weight(name+".weight", int64(s.Vocab), b.t(x).Shape.At(-1))
+		w = b.weight(name+".weight", int64(s.Vocab), b.tensor(x).Shape.At(-1))
 	}
 	bias := TensorID(None)
 	if s.Bias.Head {
 		bias = b.weight(name+".bias", int64(s.Vocab))
 	}
 	y := b.alias(x)
-	b.Live(locals...)
+	b.keep(locals...)
 	if s.Train.LossChunks > 1 {
 		b.g.Loss = b.chunkedLoss(y, w, bias, labels)
-		b.Live(x)
+		b.keep(x)
 		return
 	}
 	logits := b.scaleLogits(b.linear(y, w, bias))
 	b.keepLogits(logits)
 	b.g.Loss = b.causalLMLoss(logits, labels)
-	b.Live(x)
+	b.keep(x)
 }
 
 // scaleLogits caps or scales logits where the spec says so: tanh(x/c)*c (Gemma 2), x*c (Cohere and Granite).
@@ -281,17 +281,17 @@ func (b *Builder) scaleLogits(x TensorID) TensorID {
 		return x
 	}
 	if b.spec.LogitSoftcap {
-		x = b.by(role(b.unary(OpDivScalar, role(x))), logitSoftcap)
-		x = b.by(b.mulScalar(role(b.unary(OpTanh, x))), logitSoftcap)
+		x = b.withScalar(role(b.unary(OpDivScalar, role(x))), logitSoftcap)
+		x = b.withScalar(b.mulScalar(role(b.unary(OpTanh, x))), logitSoftcap)
 	}
 	if b.spec.LogitScale {
-		x = b.by(b.mulScalar(role(x)), logitFactor)
+		x = b.withScalar(b.mulScalar(role(x)), logitFactor)
 	}
 	return x
 }
 
 // alias is hidden_states[:, slice(0, None), :].
 func (b *Builder) alias(x TensorID) TensorID {
-	v := b.t(x)
+	v := b.tensor(x)
 	return b.view(OpAlias, Attr{}, x, v.Shape, v.Stride)
 }

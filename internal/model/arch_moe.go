@@ -24,13 +24,13 @@ func (b *Builder) moeOrDense(p string, norm OpID, x TensorID) TensorID {
 
 // moe is the sparse block: a router, then the experts by grouped products over the tokens sorted by expert.
 func (b *Builder) moe(p string, norm OpID, x TensorID) TensorID {
-	shape := b.t(x).Shape
+	shape := b.tensor(x).Shape
 	first := b.next()
 	tokens := b.reshape(x, shape.Count()/shape.At(-1), shape.At(-1))
 	logits, weights, index := b.router(p+"gate.", tokens)
 	y := b.experts(p+"experts.", norm, tokens, index, weights)
 	out := b.reshape(y, shape.D[:shape.N]...)
-	b.Live(x, logits, weights, index)
+	b.keep(x, logits, weights, index)
 	b.span("mlp", first)
 	return out
 }
@@ -48,58 +48,58 @@ func (b *Builder) router(p string, x TensorID) (logits, weights, index TensorID)
 		cast = b.to(logits, F32)
 	}
 	probs := b.softmaxIn(cast, F32)
-	n := b.t(probs).Shape.D[0]
+	n := b.tensor(probs).Shape.D[0]
 	b.emit(OpTopK, Attr{}, probs)
 	weights = b.fresh(F32, Shape(n, int64(s.MoE.TopK)), Dims{})
 	index = b.fresh(I64, Shape(n, int64(s.MoE.TopK)), Dims{})
-	b.Live(probs)
+	b.keep(probs)
 	if s.MoE.NormTopK {
 		weights = b.divideInPlace(weights, b.sumLast(weights))
 	}
 	if s.Arch != "mixtral" {
-		weights = b.to(weights, b.t(logits).DType)
+		weights = b.to(weights, b.tensor(logits).DType)
 	}
-	b.Live(probs, x)
+	b.keep(probs, x)
 	return logits, weights, index
 }
 
 // divideInPlace is x.div_(y): autograd keeps a copy of what x was.
 func (b *Builder) divideInPlace(x, y TensorID) TensorID {
-	v := *b.t(x)
+	v := *b.tensor(x)
 	was := b.plain("aten.clone", v.DType, v.Shape, x)
-	b.t(was).Grad = false
+	b.tensor(was).Grad = false
 	b.emit(OpDivInPlace, Attr{}, x, y, was)
 	return b.output(v)
 }
 
 // sumLast is x.sum(-1, keepdim=True).
 func (b *Builder) sumLast(x TensorID) TensorID {
-	v := *b.t(x)
+	v := *b.tensor(x)
 	b.emit(OpSum, Attr{}, x)
 	return b.fresh(v.DType, v.Shape.With(-1, 1), Dims{})
 }
 
 // index is x[rows] for a vector of rows.
 func (b *Builder) index(x, rows TensorID) TensorID {
-	v := *b.t(x)
+	v := *b.tensor(x)
 	b.emit(OpIndex, Attr{}, x, rows)
-	return b.fresh(v.DType, v.Shape.With(0, b.t(rows).Shape.D[0]), Dims{})
+	return b.fresh(v.DType, v.Shape.With(0, b.tensor(rows).Shape.D[0]), Dims{})
 }
 
 // maskInPlace is x.masked_fill_(mask, 0).
 func (b *Builder) maskInPlace(x, mask TensorID) TensorID {
-	v := *b.t(x)
+	v := *b.tensor(x)
 	b.emit(OpMaskedFill, Attr{}, x, mask)
 	return b.output(v)
 }
 
 // groupedLinear is _grouped_mm(x, wᵀ, offsets) with the input cast to the weight's dtype: autocast does not know the op.
 func (b *Builder) groupedLinear(x, w, offsets TensorID) TensorID {
-	dt := b.t(w).DType
+	dt := b.tensor(w).DType
 	x = b.to(x, dt)
 	wt := b.transpose(w, 1, 2)
 	b.emit(OpGroupedMM, Attr{}, x, wt, offsets)
-	return b.fresh(dt, Shape(b.t(x).Shape.D[0], b.t(w).Shape.D[1]), Dims{})
+	return b.fresh(dt, Shape(b.tensor(x).Shape.D[0], b.tensor(w).Shape.D[1]), Dims{})
 }
 
 // experts is grouped_mm_experts_forward: tokens sorted by expert, two grouped products, the routing weights, the order
@@ -107,7 +107,7 @@ func (b *Builder) groupedLinear(x, w, offsets TensorID) TensorID {
 func (b *Builder) experts(p string, norm OpID, x, topIndex, topWeights TensorID) TensorID {
 	s := b.spec
 	e, f, k := int64(s.MoE.Experts), int64(s.MoE.FFN), int64(s.MoE.TopK)
-	n, h := b.t(x).Shape.D[0], b.t(x).Shape.D[1]
+	n, h := b.tensor(x).Shape.D[0], b.tensor(x).Shape.D[1]
 	pairs := Shape(n * k)
 	up, down := b.weight(p+"gate_up_proj", e, 2*f, h), b.weight(p+"down_proj", e, h, f)
 
@@ -124,7 +124,7 @@ func (b *Builder) experts(p string, norm OpID, x, topIndex, topWeights TensorID)
 	counts := b.plain("aten.histc", I32, Shape(e), ids32)
 	offsets := b.plain("aten.cumsum", I32, Shape(e), counts)
 	sentinel := b.unsqueeze(b.plain("aten.ge", Bool, pairs, sorted), 1)
-	b.Live(sorted, counts)
+	b.keep(sorted, counts)
 	xs = b.maskInPlace(xs, sentinel)
 	gu := b.groupedLinear(xs, up, offsets)
 	if norm != None {
@@ -133,23 +133,23 @@ func (b *Builder) experts(p string, norm OpID, x, topIndex, topWeights TensorID)
 	act := b.next()
 	half := b.split(gu, -1, f, f)
 	y := b.mul(b.activation(s.Activation, half[0]), half[1])
-	b.Live(gu)
+	b.keep(gu)
 	o := b.groupedLinear(y, down, offsets)
-	b.Live(y)
+	b.keep(y)
 	b.span("act", act)
 	out := b.maskInPlace(b.mul(o, b.unsqueeze(ws, 1)), sentinel)
 	inverse := b.plain("aten.empty_like", I64, pairs, perm)
 	b.plain("aten.arange", I64, pairs, inverse, perm)
 	out = b.index(out, inverse)
 	sum := b.sumOver(b.reshape(out, n, k, h), 1)
-	res := b.to(sum, b.t(x).DType)
-	b.Live(xs, ws, offsets, sentinel, o, perm, sorted, ids32, counts, inverse, out, sum, weights, x)
+	res := b.to(sum, b.tensor(x).DType)
+	b.keep(xs, ws, offsets, sentinel, o, perm, sorted, ids32, counts, inverse, out, sum, weights, x)
 	return res
 }
 
 // sumOver is x.sum(dim) without keeping the dimension.
 func (b *Builder) sumOver(x TensorID, dim int) TensorID {
-	v := *b.t(x)
+	v := *b.tensor(x)
 	b.emit(OpSumOver, Attr{A: int64(dim)}, x)
 	return b.fresh(v.DType, v.Shape.Remove(dim), Dims{})
 }

@@ -30,7 +30,7 @@ func (b *Builder) neoxLayer(p string, x, pos, cos, sin, mask TensorID) TensorID 
 	norm1 := b.next()
 	y := b.norm(x, p+"input_layernorm", h)
 	a := b.neoxAttention(p+"attention.", norm1, y, pos, cos, sin, mask)
-	b.Live(y)
+	b.keep(y)
 	a = b.dropout(a, s.Dropout.Residual)
 
 	if !s.ParallelResidual {
@@ -48,7 +48,7 @@ func (b *Builder) neoxLayer(p string, x, pos, cos, sin, mask TensorID) TensorID 
 	if s.ParallelResidual {
 		out = b.add(out, x)
 	}
-	b.Live(x, a, m)
+	b.keep(x, a, m)
 	b.endLayer(first)
 	return out
 }
@@ -65,7 +65,7 @@ func (b *Builder) neoxAttention(p string, norm OpID, x, pos, cos, sin, mask Tens
 	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, fp32Softmax: true}, pos)
 	o = b.contiguous(b.reshape(o, n, seq, h))
 	out := b.project(p, "dense", o, h, h, s.Bias.Out)
-	b.Live(x, qkv, q, k, o)
+	b.keep(x, qkv, q, k, o)
 	b.span("attn", first)
 	return out
 }
@@ -73,13 +73,13 @@ func (b *Builder) neoxAttention(p string, norm OpID, x, pos, cos, sin, mask Tens
 // rotatePart rotates the first elements of each head of q and k, as many as the tables have, and puts the others
 // after them. It gives the rotated parts too, for callers whose frame holds them.
 func (b *Builder) rotatePart(q0, k0, cos, sin TensorID) (q, k, qr, kr TensorID) {
-	d, r := b.t(q0).Shape.At(-1), b.t(cos).Shape.At(-1)
+	d, r := b.tensor(q0).Shape.At(-1), b.tensor(cos).Shape.At(-1)
 	qx, qp := b.slice(q0, -1, 0, r), b.slice(q0, -1, r, d)
 	kx, kp := b.slice(k0, -1, 0, r), b.slice(k0, -1, r, d)
 	qr = b.rotate(qx, cos, sin)
 	kr = b.rotate(kx, cos, sin)
 	q = b.cat(-1, qr, qp)
 	k = b.cat(-1, kr, kp)
-	b.Live(q0, k0)
+	b.keep(q0, k0)
 	return q, k, qr, kr
 }

@@ -15,8 +15,8 @@ func (b *Builder) olmo2() {
 func (b *Builder) olmoNorm(x TensorID, name string, h int64) TensorID {
 	w := b.weight(name+".weight", h)
 	normed, variance := b.rms(x)
-	out := b.to(b.mul(w, normed), b.t(x).DType)
-	b.Live(normed, variance, x)
+	out := b.to(b.mul(w, normed), b.tensor(x).DType)
+	b.keep(normed, variance, x)
 	return out
 }
 
@@ -28,7 +28,7 @@ func (b *Builder) olmoHeads(d *decoder, p string, x TensorID) (q, k, v TensorID)
 	normed := func(name string, heads int) TensorID {
 		y := project(name, heads)
 		z := d.norm(b, y, p+name+"_norm", int64(heads*s.HeadDim))
-		b.Live(y)
+		b.keep(y)
 		return z
 	}
 	q, k, v = normed("q", s.Heads), normed("k", s.KVHeads), project("v", s.KVHeads)
@@ -39,7 +39,7 @@ func (b *Builder) olmoHeads(d *decoder, p string, x TensorID) (q, k, v TensorID)
 // olmoRotate rotates in fp32, as its tables are, and casts back.
 func (b *Builder) olmoRotate(q, k, cos, sin TensorID) (TensorID, TensorID) {
 	rq, rk := b.rotateBoth(q, k, cos, sin)
-	outQ, outK := b.to(rq, b.t(q).DType), b.to(rk, b.t(k).DType)
-	b.Live(q, k, rq, rk)
+	outQ, outK := b.to(rq, b.tensor(q).DType), b.to(rk, b.tensor(k).DType)
+	b.keep(q, k, rq, rk)
 	return outQ, outK
 }

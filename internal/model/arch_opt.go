@@ -31,11 +31,11 @@ func (b *Builder) opt() {
 	if s.Attention == "eager" {
 		mask = b.paddedCausalMask(pos)
 	}
-	place := b.embedding(places, b.by(b.plain("aten.add", I64, Shape(n, seq), pos), 1))
+	place := b.embedding(places, b.withScalar(b.plain("aten.add", I64, Shape(n, seq), pos), 1))
 	if e != h {
 		narrow := tok
 		tok = b.linear(narrow, projectIn, None)
-		b.Live(narrow)
+		b.keep(narrow)
 	}
 	x := b.add(tok, place)
 
@@ -51,7 +51,7 @@ func (b *Builder) opt() {
 	if e != h {
 		wide := x
 		x = b.linear(wide, projectOut, None)
-		b.Live(wide)
+		b.keep(wide)
 	}
 	b.lmHead(x, table, "lm_head", labels, tok, place, ones, pos, mask)
 }
@@ -78,7 +78,7 @@ func (b *Builder) optLayer(p string, x, pos, mask TensorID) TensorID {
 	a := b.optAttention(p+"self_attn.", norm1, y, pos, mask)
 	a = b.dropout(a, s.Dropout.Residual)
 	y = b.add(x, a)
-	b.Live(a)
+	b.keep(a)
 	if !pre {
 		y = b.norm(y, p+"self_attn_layer_norm", h)
 	}
@@ -97,16 +97,16 @@ func (b *Builder) optLayer(p string, x, pos, mask TensorID) TensorID {
 	act := b.next()
 	g := b.activation(s.Activation, u)
 	m := b.project(p, "fc2", g, f, h, s.Bias.MLP)
-	b.Live(g)
+	b.keep(g)
 	b.span("act", act)
 	b.span("mlp", mlp)
 	m = b.dropout(m, s.Dropout.Residual)
 	out := b.reshape(b.add(residual, m), n, seq, h)
-	b.Live(m)
+	b.keep(m)
 	if !pre {
 		out = b.norm(out, p+"final_layer_norm", h)
 	}
-	b.Live(x, residual)
+	b.keep(x, residual)
 	b.endLayer(first)
 	return out
 }
@@ -115,7 +115,7 @@ func (b *Builder) optAttention(p string, norm OpID, x, pos, mask TensorID) Tenso
 	s := b.spec
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	first := b.next()
-	q := b.by(b.mulScalar(b.project(p, "q_proj", x, h, h, s.Bias.QKV)), 1/math.Sqrt(float64(d)))
+	q := b.withScalar(b.mulScalar(b.project(p, "q_proj", x, h, h, s.Bias.QKV)), 1/math.Sqrt(float64(d)))
 	q = b.transpose(b.reshape(q, n, seq, a, d), 1, 2)
 	k := b.heads(p, "k_proj", x, h, a, d, s.Bias.QKV)
 	v := b.heads(p, "v_proj", x, h, a, d, s.Bias.QKV)
@@ -126,7 +126,7 @@ func (b *Builder) optAttention(p string, norm OpID, x, pos, mask TensorID) Tenso
 	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: 1, factor: 1, fp32Softmax: true}, pos)
 	o = b.contiguous(b.reshape(o, n, seq, h))
 	out := b.project(p, "out_proj", o, h, h, s.Bias.Out)
-	b.Live(x, q, k, v, o)
+	b.keep(x, q, k, v, o)
 	b.span("attn", first)
 	return out
 }

@@ -18,7 +18,7 @@ func (b *Builder) phiLayer(p string, x, pos, cos, sin, mask TensorID) TensorID {
 	m := b.mlp(p+"mlp.", "fc1", "fc2", None, y)
 	m = b.dropout(m, s.Dropout.Residual)
 	out := b.add(b.add(a, m), x)
-	b.Live(x, y, a, m)
+	b.keep(x, y, a, m)
 	b.endLayer(first)
 	return out
 }
@@ -39,7 +39,7 @@ func (b *Builder) phiAttention(p string, norm OpID, x, pos, cos, sin, mask Tenso
 	o := b.core(q, k, v, attention{mask: mask, dropout: s.Dropout.Attention, causal: true, groups: a / kv, fp32Softmax: true}, pos)
 	o = b.contiguous(b.reshape(o, n, seq, a*d))
 	out := b.project(p, "dense", o, a*d, h, s.Bias.Out)
-	b.Live(x, q0, k0, v, q, k, qr, kr, o)
+	b.keep(x, q0, k0, v, q, k, qr, kr, o)
 	b.span("attn", first)
 	return out
 }

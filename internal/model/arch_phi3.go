@@ -20,7 +20,7 @@ func (b *Builder) phi3Heads(_ *decoder, p string, x TensorID) (q, k, v TensorID)
 
 // phi3Rotate rotates the first rotary_dim of each head and puts the rest, maybe nothing, beside it: a copy.
 func (b *Builder) phi3Rotate(q, k, cos, sin TensorID) (TensorID, TensorID) {
-	n, d := b.t(cos).Shape.At(-1), b.t(q).Shape.At(-1)
+	n, d := b.tensor(cos).Shape.At(-1), b.tensor(q).Shape.At(-1)
 	part := func(x TensorID) (rot, pass TensorID) {
 		if n == d {
 			rot = b.alias(x)
@@ -33,7 +33,7 @@ func (b *Builder) phi3Rotate(q, k, cos, sin TensorID) (TensorID, TensorID) {
 	kr, kp := part(k)
 	outQ := b.cat(-1, b.rotate(qr, cos, sin), qp)
 	outK := b.cat(-1, b.rotate(kr, cos, sin), kp)
-	b.Live(q, k)
+	b.keep(q, k)
 	return outQ, outK
 }
 
@@ -48,7 +48,7 @@ func (b *Builder) phi3MLP(p string, norm OpID, x TensorID) TensorID {
 	half := b.split(both, -1, f, f)
 	y := b.mul(half[1], b.activation(s.Activation, half[0]))
 	out := b.project(p, "down_proj", y, f, h, s.Bias.MLP)
-	b.Live(x, y, both)
+	b.keep(x, y, both)
 	b.span("act", act)
 	b.span("mlp", first)
 	return out

@@ -18,10 +18,10 @@ func (b *Builder) starcoderMLP(p string, norm OpID, x TensorID) TensorID {
 	act := b.next()
 	y := b.activation(s.Activation, u)
 	o := b.project(p, "c_proj", y, f, h, s.Bias.MLP)
-	b.Live(y)
+	b.keep(y)
 	b.span("act", act)
 	out := b.dropout(o, s.Dropout.Residual)
-	b.Live(o, x)
+	b.keep(o, x)
 	b.span("mlp", first)
 	return out
 }

@@ -20,9 +20,9 @@ func (b *Builder) t5() {
 	table := b.weight("shared.weight", int64(s.Vocab), int64(s.H))
 	enc := b.t5Stack(t5Stack{name: "encoder", layers: s.L, memory: None}, table, ids)
 	if s.Train.KeepLogits {
-		b.held(enc, DropAfterBackward) // encoder_last_hidden_state of the model's output
+		b.keepUntil(enc, DropAfterBackward) // encoder_last_hidden_state of the model's output
 	} else {
-		b.held(enc, DropAfterForward)
+		b.keepUntil(enc, DropAfterForward)
 	}
 
 	b.g.storageOf(enc).Positional = true
@@ -36,7 +36,7 @@ func (b *Builder) t5() {
 	logits := b.linear(y, table, None)
 	b.keepLogits(logits)
 	b.g.Loss = b.crossEntropy(b.reshape(logits, n*sd, int64(s.Vocab)), b.reshape(labels, n*sd))
-	b.Live(dec, y)
+	b.keep(dec, y)
 }
 
 // t5Stack is the encoder or the decoder: which layers, and what its cross-attention reads.
@@ -55,7 +55,7 @@ func (b *Builder) t5Stack(st t5Stack, table, ids TensorID) TensorID {
 	embedded := b.inputRequiresGrad(b.embedding(table, ids))
 	mask := TensorID(None)
 	if st.decodes {
-		n, seq := int64(s.B), b.t(ids).Shape.At(-1)
+		n, seq := int64(s.B), b.tensor(ids).Shape.At(-1)
 		ok := b.plain("aten.le", Bool, Shape(1, 1, seq, seq))
 		mask = b.plain("aten.where", b.actDType(), Shape(n, 1, seq, seq), ok)
 		b.g.storageOf(mask).Positional = true
@@ -71,7 +71,7 @@ func (b *Builder) t5Stack(st t5Stack, table, ids TensorID) TensorID {
 	}
 	y := b.t5Norm(x, st.name+".final_layer_norm")
 	y = b.dropout(y, s.Dropout.Embedding)
-	b.Live(embedded, mask, x, bias.self, bias.cross)
+	b.keep(embedded, mask, x, bias.self, bias.cross)
 	return y
 }
 
@@ -81,7 +81,7 @@ func (b *Builder) t5Norm(x TensorID, name string) TensorID {
 	y := b.mul(x, b.unary(OpRsqrt, b.addScalar(variance)))
 	low := b.to(y, b.dtype)
 	out := b.mul(b.weight(name+".weight", int64(b.spec.H)), low)
-	b.Live(x, variance, low)
+	b.keep(x, variance, low)
 	return out
 }
 
@@ -92,14 +92,14 @@ func (b *Builder) t5Layer(p string, st t5Stack, x, mask TensorID, bias *t5Biases
 	y := b.t5Norm(x, p+"0.layer_norm")
 	a := b.t5Attention(p+"0.SelfAttention.", norm1, y, None, mask, &bias.self, st.decodes)
 	h := b.t5Add(x, a)
-	b.Live(y)
+	b.keep(y)
 	held := []TensorID{x, h}
 	h = b.t5Clamp(h)
 	if st.decodes {
 		y = b.t5Norm(h, p+"1.layer_norm")
 		a = b.t5Attention(p+"1.EncDecAttention.", None, y, st.memory, None, &bias.cross, true)
 		h = b.t5Add(h, a)
-		b.Live(y)
+		b.keep(y)
 		held = append(held, h)
 		h = b.t5Clamp(h)
 	}
@@ -110,8 +110,8 @@ func (b *Builder) t5Layer(p string, st t5Stack, x, mask TensorID, bias *t5Biases
 	norm2 := b.next()
 	y = b.t5Norm(h, p+ff+"layer_norm")
 	out := b.t5Clamp(b.t5Add(h, b.t5MLP(p+ff+"DenseReluDense.", norm2, y)))
-	b.Live(held...)
-	b.Live(bias.self, bias.cross)
+	b.keep(held...)
+	b.keep(bias.self, bias.cross)
 	b.endLayer(first)
 	return out
 }
@@ -119,7 +119,7 @@ func (b *Builder) t5Layer(p string, st t5Stack, x, mask TensorID, bias *t5Biases
 // t5Add is x + dropout(branch).
 func (b *Builder) t5Add(x, branch TensorID) TensorID {
 	out := b.add(x, b.dropout(branch, b.spec.Dropout.Residual))
-	b.Live(x, branch)
+	b.keep(x, branch)
 	return out
 }
 
@@ -127,7 +127,7 @@ func (b *Builder) t5Add(x, branch TensorID) TensorID {
 //
 //	value = where(isinf(x).any(), max - 1000, max); x = clamp(x, min=-value, max=value)
 func (b *Builder) t5Clamp(x TensorID) TensorID {
-	v := *b.t(x)
+	v := *b.tensor(x)
 	if v.DType != F16 {
 		return x
 	}
@@ -156,11 +156,11 @@ func (b *Builder) t5Attention(p string, norm OpID, x, memory, mask TensorID, bia
 	b.argument(mask) // only the stack's first layer reads it
 	scores := b.matmul(q, b.transpose(k, 2, 3))
 	if *bias < 0 {
-		sq, sk := b.t(q).Shape.D[2], b.t(k).Shape.D[2]
+		sq, sk := b.tensor(q).Shape.D[2], b.tensor(k).Shape.D[2]
 		if memory < 0 {
 			*bias = b.relativeBias(b.weight(p+"relative_attention_bias.weight", t5Buckets, a), sq, sk, !decodes)
 		} else {
-			*bias = b.zeroBias(b.t(scores).DType, Shape(1, a, sq, sk))
+			*bias = b.zeroBias(b.tensor(scores).DType, Shape(1, a, sq, sk))
 		}
 		if mask >= 0 {
 			*bias = b.add(*bias, mask)
@@ -168,12 +168,12 @@ func (b *Builder) t5Attention(p string, norm OpID, x, memory, mask TensorID, bia
 		b.g.storageOf(*bias).Positional = true
 	}
 	scores = b.addInPlace(scores, *bias)
-	w := b.to(b.softmax(b.to(scores, F32), F32), b.t(scores).DType)
+	w := b.to(b.softmax(b.to(scores, F32), F32), b.tensor(scores).DType)
 	w = b.dropout(w, s.Dropout.Attention)
 	o := b.contiguous(b.transpose(b.matmul(w, v), 1, 2))
-	o = b.reshape(o, n, b.t(x).Shape.D[1], a*d)
+	o = b.reshape(o, n, b.tensor(x).Shape.D[1], a*d)
 	out := b.project(p, "o", o, a*d, h, false)
-	b.Live(x, memory, mask, q, k, v, scores, w, o, *bias)
+	b.keep(x, memory, mask, q, k, v, scores, w, o, *bias)
 	b.span("attn", first)
 	return out
 }
@@ -183,8 +183,8 @@ func (b *Builder) t5Attention(p string, norm OpID, x, memory, mask TensorID, bia
 func (b *Builder) zeroBias(dt DType, shape Dims) TensorID {
 	z := b.plain("aten.zeros", dt, shape)
 	if b.spec.wholeLayers() {
-		b.t(z).Grad = true
-		b.held(z, DropAfterBackward)
+		b.tensor(z).Grad = true
+		b.keepUntil(z, DropAfterBackward)
 	}
 	return z
 }
@@ -210,14 +210,14 @@ func (b *Builder) relativeBias(table TensorID, sq, sk int64, bothWays bool) Tens
 	least := ints("aten.minimum", large, ints("aten.full_like", large))
 	bucket := ints("aten.where", near, far, least)
 	if bothWays {
-		b.Live(bucket)
+		b.keep(bucket)
 		bucket = side // added in place
 	} else {
 		bucket = ints("aten.add", bucket)
 	}
-	b.Live(near, far, least)
+	b.keep(near, far, least)
 	values := b.embedding(table, bucket)
-	b.Live(at, keys, distance)
+	b.keep(at, keys, distance)
 	v := b.transpose(b.transpose(values, 0, 2), 1, 2)
 	return b.unsqueeze(v, 0)
 }
@@ -247,9 +247,9 @@ func (b *Builder) t5MLP(p string, norm OpID, x TensorID) TensorID {
 	}
 	y = b.to(b.dropout(y, s.Dropout.MLP), b.dtype)
 	out := b.project(p, "wo", y, f, h, false)
-	b.Live(y)
+	b.keep(y)
 	b.span("act", act)
-	b.Live(held...)
+	b.keep(held...)
 	b.span("mlp", first)
 	return out
 }

@@ -16,17 +16,17 @@ func (b *Builder) vit() {
 	for i := range s.L {
 		b.begin("layers."+strconv.Itoa(i), i)
 		x = b.vitLayer("vit.layers."+strconv.Itoa(i)+".", x)
-		b.Live(embedded)
+		b.keep(embedded)
 	}
 
 	b.begin("head", None)
 	last := b.norm(x, "vit.layernorm", h)
-	b.Live(x, embedded)
+	b.keep(x, embedded)
 	pooled := b.pick(last, 1, 0)
 	logits := b.linear(pooled, b.weight("classifier.weight", int64(s.Labels), h), b.weight("classifier.bias", int64(s.Labels)))
 	b.keepLogits(logits)
 	b.g.Loss = b.crossEntropy(b.reshape(logits, n, int64(s.Labels)), labels)
-	b.Live(last, pooled)
+	b.keep(last, pooled)
 }
 
 // vitEmbeddings is a convolution with one output a patch, the class token before it, and learned positions added.
@@ -47,9 +47,9 @@ func (b *Builder) vitEmbeddings(p string, pixels TensorID) TensorID {
 
 // conv2d is a convolution with a bias whose output has side × side pixels.
 func (b *Builder) conv2d(x, w, bias TensorID, side int64) TensorID {
-	lx, lw, lb := b.lower(x), b.lower(w), b.lower(bias)
-	dt, n := b.t(lx).DType, b.t(lx).Shape.D[0]
-	out := Shape(n, b.t(lw).Shape.D[0], side, side)
+	lx, lw, lb := b.castLow(x), b.castLow(w), b.castLow(bias)
+	dt, n := b.tensor(lx).DType, b.tensor(lx).Shape.D[0]
+	out := Shape(n, b.tensor(lw).Shape.D[0], side, side)
 	b.emit(OpConv2D, Attr{}, lx, lw, lb)
 	return b.fresh(dt, out, Dims{})
 }
@@ -61,16 +61,16 @@ func (b *Builder) vitLayer(p string, x TensorID) TensorID {
 	residual := x
 	y := b.norm(x, p+"layernorm_before", h)
 	a := b.vitAttention(p+"attention.", first, y)
-	b.Live(y)
+	b.keep(y)
 	y = b.add(b.dropout(a, s.Dropout.Residual), residual)
 
 	norm2 := b.next()
-	b.Live(residual)
+	b.keep(residual)
 	residual = y
 	y = b.norm(y, p+"layernorm_after", h)
 	down := b.mlp(p+"mlp.", "fc1", "fc2", norm2, y)
 	out := b.add(b.dropout(down, s.Dropout.Residual), residual)
-	b.Live(x)
+	b.keep(x)
 	b.endLayer(first)
 	return out
 }
@@ -86,7 +86,7 @@ func (b *Builder) vitAttention(p string, norm OpID, x TensorID) TensorID {
 	o := b.core(q, k, v, attention{mask: None, dropout: s.Dropout.Attention, groups: 1, fp32Softmax: true})
 	o = b.contiguous(b.reshape(o, n, seq, a*d))
 	out := b.project(p, "o_proj", o, a*d, h, s.Bias.Out)
-	b.Live(x, q, k, v, o)
+	b.keep(x, q, k, v, o)
 	b.span("attn", first)
 	return out
 }

@@ -65,7 +65,7 @@ func (s *Spec) build(cpu bool) (*Graph, error) {
 		b.g.RandomState = cpuRandomState
 	}
 	build(b)
-	b.held(b.g.Loss, DropAfterBackward) // by the caller; the losses of parts go when they are summed
+	b.keepUntil(b.g.Loss, DropAfterBackward) // by the caller; the losses of parts go when they are summed
 	b.endBlock()
 	b.g.Step.Registered = b.g.registered(classOf(s.Arch).modules)
 	return b.g, nil

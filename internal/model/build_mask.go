@@ -48,7 +48,7 @@ func (b *Builder) windowMask(positions TensorID) TensorID {
 	n := int64(b.spec.S)
 	square := Shape(1, 1, n, n)
 	all := b.plain("aten.new_ones", Bool, Dims{})
-	from := b.by(b.plain("aten.sub", I64, Shape(1, 1, n, 1), positions), float64(b.spec.SlidingWindow))
+	from := b.withScalar(b.plain("aten.sub", I64, Shape(1, 1, n, 1), positions), float64(b.spec.SlidingWindow))
 	in := b.plain("aten.bitwise_and", Bool, square, all, b.plain("aten.gt", Bool, square, from))
 	past := b.plain("aten.le", Bool, square, positions)
 	return b.plain("aten.bitwise_and", Bool, square, in, past)

@@ -2,8 +2,8 @@ package model
 
 // layerNorm is F.layer_norm; CUDA's autocast runs it in fp32. Statistics are fp32 for 16-bit inputs.
 func (b *Builder) layerNorm(x, w, bias TensorID) TensorID {
-	x = b.full(x)
-	v := *b.t(x)
+	x = b.castFull(x)
+	v := *b.tensor(x)
 	ins := []TensorID{x}
 	for _, p := range []TensorID{w, bias} {
 		if p >= 0 {
@@ -22,28 +22,28 @@ func (b *Builder) layerNorm(x, w, bias TensorID) TensorID {
 //
 //	x = x.to(float32); x = x * rsqrt(mean(x²) + ε); return weight * x.to(dtype)
 func (b *Builder) rmsNorm(x, w TensorID) TensorID {
-	dt := b.t(x).DType
+	dt := b.tensor(x).DType
 	normed, variance := b.rms(x)
 	low := b.to(normed, dt)
 	out := b.mul(w, low)
-	b.Live(normed, variance, x)
+	b.keep(normed, variance, x)
 	return out
 }
 
 // rms is x / √(mean(x²)+ε) in fp32, and mean(x²), which its caller's frame holds.
 func (b *Builder) rms(x TensorID) (normed, variance TensorID) {
 	x = b.to(x, F32)
-	variance = b.mean(b.by(b.pow(x), 2))
-	r := b.unary(OpRsqrt, b.by(b.addScalar(variance), b.spec.rmsNormEps()))
+	variance = b.mean(b.withScalar(b.pow(x), 2))
+	r := b.unary(OpRsqrt, b.withScalar(b.addScalar(variance), b.spec.rmsNormEps()))
 	normed = b.mul(x, r)
-	b.Live(variance)
+	b.keep(variance)
 	return normed, variance
 }
 
 // fusedRMSNorm is F.rms_norm as one kernel (PyTorch ≥ 2.9 with equal dtypes).
 func (b *Builder) fusedRMSNorm(x, w TensorID) TensorID {
-	x = b.full(x)
-	v := *b.t(x)
+	x = b.castFull(x)
+	v := *b.tensor(x)
 	b.emit(OpRMSNorm, Attr{}, x, w).Scalar = b.spec.rmsNormEps()
 	out := b.fresh(v.DType, v.Shape, Dims{})
 	b.fresh(F32, v.Shape.With(-1, 1), Dims{})

@@ -5,19 +5,19 @@ package model
 //	freqs = (inv_freq[None, :, None] @ position_ids[:, None, :]).transpose(1, 2)
 //	emb = cat(freqs, freqs); cos, sin = emb.cos() * s, emb.sin() * s; cast to the activations' dtype
 func (b *Builder) rotaryTable(invFreq, positions TensorID, dim int64, dt DType) (cos, sin TensorID) {
-	s := b.t(positions).Shape.At(-1)
+	s := b.tensor(positions).Shape.At(-1)
 	inv := b.to(invFreq, F32)
 	pos := b.plain("aten._to_copy", F32, Shape(1, 1, s), positions)
 	freqs := b.plain("aten.bmm", F32, Shape(1, dim/2, s), inv, pos)
-	b.Live(inv, pos)
+	b.keep(inv, pos)
 	emb := b.plain("aten.cat", F32, Shape(1, s, dim), freqs)
 	b.g.Ops[b.next()-1].Attr.A = asAttr(b.spec.Arch == "cohere") // each angle beside itself, not the row beside itself
-	c := b.by(b.plain("aten.mul", F32, Shape(1, s, dim), b.plain("aten.cos", F32, Shape(1, s, dim), emb)), 1)
-	d := b.by(b.plain("aten.mul", F32, Shape(1, s, dim), b.plain("aten.sin", F32, Shape(1, s, dim), emb)), 1)
-	b.Live(c, d)
+	c := b.withScalar(b.plain("aten.mul", F32, Shape(1, s, dim), b.plain("aten.cos", F32, Shape(1, s, dim), emb)), 1)
+	d := b.withScalar(b.plain("aten.mul", F32, Shape(1, s, dim), b.plain("aten.sin", F32, Shape(1, s, dim), emb)), 1)
+	b.keep(c, d)
 	cos = b.to(c, dt)
 	sin = b.to(d, dt)
-	b.Live(inv, pos, freqs, emb, c, d)
+	b.keep(inv, pos, freqs, emb, c, d)
 	return cos, sin
 }
 
@@ -31,7 +31,7 @@ func (b *Builder) rotate(x, cos, sin TensorID) TensorID {
 
 // rotateHalf is cat(-x[..., D/2:], x[..., :D/2]).
 func (b *Builder) rotateHalf(x TensorID) TensorID {
-	d := b.t(x).Shape.At(-1)
+	d := b.tensor(x).Shape.At(-1)
 	lo := b.slice(x, -1, 0, d/2)
 	hi := b.slice(x, -1, d/2, d)
 	return b.cat(-1, b.unary(OpNeg, hi), lo)

@@ -30,7 +30,7 @@ func (b *Builder) rotaryBody(m rotaryBody) {
 	if m.rebinds {
 		embedded = x
 	}
-	cos, sin := b.rotaryTable(invFreq, pos, s.rotaryDim(), b.t(x).DType)
+	cos, sin := b.rotaryTable(invFreq, pos, s.rotaryDim(), b.tensor(x).DType)
 
 	for i := range s.L {
 		b.begin("layers."+strconv.Itoa(i), i)
@@ -39,6 +39,6 @@ func (b *Builder) rotaryBody(m rotaryBody) {
 
 	b.begin("head", None)
 	y := b.norm(x, m.norm, h)
-	b.Live(x, embedded, pos, cos, sin, mask)
+	b.keep(x, embedded, pos, cos, sin, mask)
 	b.lmHead(y, table, m.head, labels)
 }
