@@ -2,42 +2,6 @@ package model
 
 import "fmt"
 
-// arch writes one model class's forward pass and loss.
-type arch func(b *Builder)
-
-// builders maps Spec.Arch to the class it models.
-var builders map[string]arch
-
-func init() {
-	builders = map[string]arch{
-		"gpt2":          (*Builder).gpt2,
-		"bert":          (*Builder).bert,
-		"roberta":       (*Builder).bert,
-		"vit":           (*Builder).vit,
-		"gpt-neox":      (*Builder).neox,
-		"opt":           (*Builder).opt,
-		"phi":           (*Builder).phi,
-		"falcon":        (*Builder).falcon,
-		"bloom":         (*Builder).bloom,
-		"t5":            (*Builder).t5,
-		"llama":         (*Builder).llama,
-		"mistral":       (*Builder).llama,
-		"qwen2":         (*Builder).llama,
-		"qwen3":         (*Builder).llama,
-		"gemma":         (*Builder).gemma,
-		"gemma2":        (*Builder).gemma2,
-		"olmo2":         (*Builder).olmo2,
-		"starcoder2":    (*Builder).starcoder2,
-		"cohere":        (*Builder).cohere,
-		"phi3":          (*Builder).phi3,
-		"torch-encoder": (*Builder).torchEncoder,
-		"custom":        (*Builder).custom,
-		"granite":       (*Builder).granite,
-		"mixtral":       (*Builder).mixtral,
-		"qwen3-moe":     (*Builder).mixtral,
-	}
-}
-
 // Build makes the graph of one forward pass with loss, of the ops that a CUDA device dispatches. The error names an
 // arch that is not modelled.
 func (s *Spec) Build() (*Graph, error) { return s.build(false) }
@@ -47,11 +11,11 @@ func (s *Spec) Build() (*Graph, error) { return s.build(false) }
 func (s *Spec) BuildCPU() (*Graph, error) { return s.build(true) }
 
 func (s *Spec) build(cpu bool) (*Graph, error) {
-	build, ok := builders[s.Arch]
-	if !ok {
+	c := classOf(s.Arch)
+	if c == nil {
 		return nil, fmt.Errorf("arch %q is not modelled", s.Arch)
 	}
-	if _, err := s.blockOps(); err != nil {
+	if _, err := blockOps(s); err != nil {
 		return nil, err
 	}
 	if s.Attention == "flash2" {
@@ -59,15 +23,15 @@ func (s *Spec) build(cpu bool) (*Graph, error) {
 			return nil, err
 		}
 	}
-	b := newBuilder(s)
+	b := newBuilder(s, c.constants)
 	b.cpu = cpu
 	if cpu {
 		b.g.RandomState = cpuRandomState
 	}
-	build(b)
+	c.forward(forward{b})
 	b.keepUntil(b.g.Loss, DropAfterBackward) // by the caller; the losses of parts go when they are summed
 	b.endBlock()
-	b.g.Step.Registered = b.g.registered(classOf(s.Arch).modules)
+	b.g.Step.Registered = b.g.registered(c.modules)
 	return b.g, nil
 }
 

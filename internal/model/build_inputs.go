@@ -11,7 +11,7 @@ func (b *Builder) fill(name string, dt DType) Fill {
 	s := b.spec
 	switch {
 	case strings.HasSuffix(name, "inv_freq"):
-		return Fill{Base: b.rotaryBase()}
+		return Fill{Base: b.constants.RotaryBase}
 	case name == "embed_scale": // Gemma
 		return Fill{Constant: math.Sqrt(float64(s.H))}
 	case dt != I64:
@@ -28,14 +28,6 @@ func (b *Builder) fill(name string, dt DType) Fill {
 		return Fill{From: 2, Below: int64(s.Vocab)}
 	}
 	return Fill{Below: int64(max(1, s.Vocab))}
-}
-
-// rotaryBase is θ, the class's own default.
-func (b *Builder) rotaryBase() float64 {
-	if b.spec.Arch == "cohere" {
-		return 500_000
-	}
-	return 10_000
 }
 
 // SpecOf is the spec that a graph was built from.

@@ -52,3 +52,13 @@ func (b *Builder) adapter(prefix, name string, x, res TensorID, in, out int64) T
 	b.keep(x, y, sum)
 	return o
 }
+
+// inputRequiresGrad is peft's enable_input_require_grads: with frozen weights and any checkpointing, the embedding's
+// output is made a leaf that requires grad.
+func (b *Builder) inputRequiresGrad(x TensorID) TensorID {
+	if b.spec.Train.LoRA != nil && b.spec.inputGrad() {
+		b.tensor(x).Grad = true
+		b.keepUntil(x, DropAfterBackward)
+	}
+	return x
+}

@@ -103,3 +103,44 @@ func (s *Spec) Chunkable() bool {
 	}
 	return true
 }
+
+// scaleLogits caps or scales logits where the spec says so: tanh(x/c)*c (Gemma 2), x*c (Cohere and Granite).
+func (b *Builder) scaleLogits(x TensorID) TensorID {
+	role := func(x TensorID) TensorID {
+		b.g.storageOf(x).Role = Logits
+		return x
+	}
+	if b.spec.LogitSoftcap {
+		x = b.withScalar(role(b.unary(OpDivScalar, role(x))), logitSoftcap)
+		x = b.withScalar(b.mulScalar(role(b.unary(OpTanh, x))), logitSoftcap)
+	}
+	if b.spec.LogitScale {
+		x = b.withScalar(b.mulScalar(role(x)), logitFactor)
+	}
+	return x
+}
+
+// lmHead is the output projection, the loss, and the caller's hold on the logits. locals are what the model's forward held
+// until it returned: they go in the head's block, even if the last layer's output is all that it reads.
+func (b *Builder) lmHead(x, table TensorID, name string, labels TensorID, locals ...TensorID) {
+	s := b.spec
+	w := table
+	if !s.Tied {
+		w = b.weight(name+".weight", int64(s.Vocab), b.tensor(x).Shape.At(-1))
+	}
+	bias := TensorID(None)
+	if s.Bias.Head {
+		bias = b.weight(name+".bias", int64(s.Vocab))
+	}
+	y := b.alias(x)
+	b.keep(locals...)
+	if s.Train.LossChunks > 1 {
+		b.g.Loss = b.chunkedLoss(y, w, bias, labels)
+		b.keep(x)
+		return
+	}
+	logits := b.scaleLogits(b.linear(y, w, bias))
+	b.keepLogits(logits)
+	b.g.Loss = b.causalLMLoss(logits, labels)
+	b.keep(x)
+}

@@ -5,14 +5,14 @@ type masks struct{ full, sliding TensorID }
 
 // of is the mask of layer i.
 func (m masks) of(s *Spec, i int) TensorID {
-	if s.slides(i) {
+	if slides(s, i) {
 		return m.sliding
 	}
 	return m.full
 }
 
 // slides is true for a layer that sees only the last SlidingWindow tokens.
-func (s *Spec) slides(i int) bool {
+func slides(s *Spec, i int) bool {
 	if s.SlidingWindow == 0 {
 		return false
 	}

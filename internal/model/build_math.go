@@ -65,3 +65,9 @@ func (b *Builder) safeSoftmax(x TensorID) TensorID {
 	b.keep(masked, rows, zero, x)
 	return w
 }
+
+// expandHeads is how torch.matmul sees an operand with one head where the other has a.
+func (b *Builder) expandHeads(x TensorID, a int64) TensorID {
+	s := b.tensor(x).Shape
+	return b.expand(b.castLow(x), s.D[0], a, s.D[2], s.D[3])
+}

@@ -10,7 +10,7 @@ func (b *Builder) layerNorm(x, w, bias TensorID) TensorID {
 			ins = append(ins, p)
 		}
 	}
-	b.emit(OpLayerNorm, Attr{}, ins...).Scalar = b.spec.layerNormEps()
+	b.emit(OpLayerNorm, Attr{}, ins...).Scalar = b.constants.LayerNormEps
 	out := b.fresh(v.DType, v.Shape, Dims{})
 	stats := v.Shape.With(-1, 1)
 	b.fresh(F32, stats, Dims{})
@@ -34,7 +34,7 @@ func (b *Builder) rmsNorm(x, w TensorID) TensorID {
 func (b *Builder) rms(x TensorID) (normed, variance TensorID) {
 	x = b.to(x, F32)
 	variance = b.mean(b.withScalar(b.pow(x), 2))
-	r := b.unary(OpRsqrt, b.withScalar(b.addScalar(variance), b.spec.rmsNormEps()))
+	r := b.unary(OpRsqrt, b.withScalar(b.addScalar(variance), b.constants.RMSNormEps))
 	normed = b.mul(x, r)
 	b.keep(variance)
 	return normed, variance
@@ -44,8 +44,27 @@ func (b *Builder) rms(x TensorID) (normed, variance TensorID) {
 func (b *Builder) fusedRMSNorm(x, w TensorID) TensorID {
 	x = b.castFull(x)
 	v := *b.tensor(x)
-	b.emit(OpRMSNorm, Attr{}, x, w).Scalar = b.spec.rmsNormEps()
+	b.emit(OpRMSNorm, Attr{}, x, w).Scalar = b.constants.RMSNormEps
 	out := b.fresh(v.DType, v.Shape, Dims{})
 	b.fresh(F32, v.Shape.With(-1, 1), Dims{})
 	return out
+}
+
+// norm is the layer norm or RMSNorm that the spec names, over the last dimension of width h.
+func (b *Builder) norm(x TensorID, name string, h int64) TensorID {
+	switch b.spec.Norm {
+	case "rmsnorm":
+		return b.rmsNorm(x, b.weight(name+".weight", h))
+	case "rmsnorm-fused":
+		return b.fusedRMSNorm(x, b.weight(name+".weight", h))
+	}
+	if b.spec.PlainNorm {
+		return b.layerNorm(x, None, None)
+	}
+	w := b.weight(name+".weight", h)
+	bias := TensorID(None)
+	if b.spec.Bias.Norm {
+		bias = b.weight(name+".bias", h)
+	}
+	return b.layerNorm(x, w, bias)
 }

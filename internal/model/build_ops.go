@@ -325,3 +325,22 @@ func (b *Builder) plain(name string, dt DType, shape Dims, ins ...TensorID) Tens
 	b.g.storageOf(t).Name = name
 	return t
 }
+
+// argument says that a layer or a module of it is given x, whether or not it reads it: SDPA takes a causal hint instead of the mask.
+func (b *Builder) argument(x TensorID) {
+	if x >= 0 {
+		b.emit(OpArgument, Attr{}, x)
+	}
+}
+
+// squeeze is x without dimension i, which has one element.
+func (b *Builder) squeeze(x TensorID, i int) TensorID {
+	v := b.tensor(x)
+	return b.view(OpSqueeze, Attr{A: int64(i)}, x, v.Shape.Remove(i), v.Stride.Remove(i))
+}
+
+// alias is hidden_states[:, slice(0, None), :].
+func (b *Builder) alias(x TensorID) TensorID {
+	v := b.tensor(x)
+	return b.view(OpAlias, Attr{}, x, v.Shape, v.Stride)
+}

@@ -11,7 +11,7 @@ func (b *Builder) rotaryTable(invFreq, positions TensorID, dim int64, dt DType) 
 	freqs := b.plain("aten.bmm", F32, Shape(1, dim/2, s), inv, pos)
 	b.keep(inv, pos)
 	emb := b.plain("aten.cat", F32, Shape(1, s, dim), freqs)
-	b.g.Ops[b.next()-1].Attr.A = asAttr(b.spec.Arch == "cohere") // each angle beside itself, not the row beside itself
+	b.g.Ops[b.next()-1].Attr.A = asAttr(b.constants.Interleaved) // each angle beside itself, not the row beside itself
 	c := b.withScalar(b.plain("aten.mul", F32, Shape(1, s, dim), b.plain("aten.cos", F32, Shape(1, s, dim), emb)), 1)
 	d := b.withScalar(b.plain("aten.mul", F32, Shape(1, s, dim), b.plain("aten.sin", F32, Shape(1, s, dim), emb)), 1)
 	b.keep(c, d)
@@ -35,4 +35,19 @@ func (b *Builder) rotateHalf(x TensorID) TensorID {
 	lo := b.slice(x, -1, 0, d/2)
 	hi := b.slice(x, -1, d/2, d)
 	return b.cat(-1, b.unary(OpNeg, hi), lo)
+}
+
+// inverseFrequencies are rotary's buffers, of which the first is read.
+func (b *Builder) inverseFrequencies() TensorID {
+	half := b.rotaryDim() / 2
+	b.static("original_inv_freq", Buffer, b.dtype, Shape(half))
+	return b.static("inv_freq", Buffer, b.dtype, Shape(half))
+}
+
+// rotaryDim is how many elements of a head are rotated: the width of the table, arange(0, d, 2) twice, at which the class
+// cuts the head. It is even where d is not.
+// Source: transformers/models/gpt_neox/modeling_gpt_neox.py, compute_default_rope_parameters and apply_rotary_pos_emb.
+func (b *Builder) rotaryDim() int64 {
+	d := int64(float64(b.spec.HeadDim) * b.spec.Rotary)
+	return min(d+d%2, int64(b.spec.HeadDim))
 }

@@ -7,14 +7,15 @@ import "ckptplan/internal/hugepage"
 // Lifetimes of Python locals follow one rule: a tensor is freed after the last op that reads it, unless keep says
 // that a local still holds it (a caller's variable, an argument of a running call).
 type Builder struct {
-	g        *Graph
-	spec     *Spec
-	block    int32
-	dtype    DType // of weights and, without autocast, of activations
-	castType DType // what autocast casts to
-	cpu      bool  // the ops that the CPU dispatches, where CUDA has others
-	amp      bool  // inside an autocast region
-	casts    map[TensorID]TensorID
+	g         *Graph
+	spec      *Spec
+	constants Constants
+	block     int32
+	dtype     DType // of weights and, without autocast, of activations
+	castType  DType // what autocast casts to
+	cpu       bool  // the ops that the CPU dispatches, where CUDA has others
+	amp       bool  // inside an autocast region
+	casts     map[TensorID]TensorID
 	// weights are the attention weights that eager attention returned in the current layer, or None.
 	weights TensorID
 	// linearLayer is what a linear layer runs: F.linear, unless the class writes its own.
@@ -22,7 +23,7 @@ type Builder struct {
 	layouts     Layouts
 }
 
-func newBuilder(s *Spec) *Builder {
+func newBuilder(s *Spec, c Constants) *Builder {
 	low, amp := s.Precision.Autocast()
 	n := s.L*100 + 200
 	b := &Builder{
@@ -35,7 +36,7 @@ func newBuilder(s *Spec) *Builder {
 			Tensors: hugepage.Make[Tensor](n * 3 / 2), Storages: hugepage.Make[Storage](n),
 			Ops: hugepage.Make[Op](n), args: hugepage.Make[TensorID](4 * n),
 		},
-		spec: s, dtype: s.Precision.Weights(), castType: low, amp: amp, casts: map[TensorID]TensorID{}, weights: None,
+		spec: s, constants: c.orDefaults(), dtype: s.Precision.Weights(), castType: low, amp: amp, casts: map[TensorID]TensorID{}, weights: None,
 	}
 	b.linearLayer = b.linear
 	return b

@@ -33,7 +33,8 @@ func (r *reader) load(root *yaml.Node) (*Spec, error) {
 	}
 	s := &Spec{}
 	r.mapping(s, "", root)
-	if len(r.diags) > 0 && r.spec["arch"] != nil && !slices.Contains(archs, s.Arch) {
+	r.arch(s)
+	if len(r.diags) > 0 && r.spec["arch"] != nil && classOf(s.Arch) == nil {
 		return nil, r.sorted() // without the arch no default is known
 	}
 	r.missing(root)
@@ -57,6 +58,20 @@ func (r *reader) load(root *yaml.Node) (*Spec, error) {
 	s.Defaults = defaultsInWords(s, r.given)
 	s.Warnings = s.doubts()
 	return s, nil
+}
+
+// arch checks the name of the class.
+func (r *reader) arch(s *Spec) {
+	v := r.spec["arch"]
+	if v == nil || r.bad["arch"] {
+		return
+	}
+	if c := classOf(s.Arch); c != nil {
+		s.Arch = c.arch
+		return
+	}
+	r.at(v, "%s", notModelled("arch", s.Arch, Archs()))
+	r.bad["arch"] = true
 }
 
 // reader walks the nodes of one document, collects what is wrong and remembers where each key stands.

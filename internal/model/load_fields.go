@@ -33,7 +33,7 @@ var (
 // fields are all keys, in the order of the Spec.
 var fields = []field{
 	{key: "name", ptr: func(s *Spec) any { return &s.Name }},
-	{key: "arch", ptr: func(s *Spec) any { return &s.Arch }, enum: archs},
+	{key: "arch", ptr: func(s *Spec) any { return &s.Arch }},
 	{key: "L", ptr: func(s *Spec) any { return &s.L }, low: 1},
 	{key: "S", ptr: func(s *Spec) any { return &s.S }, low: 1},
 	{key: "H", ptr: func(s *Spec) any { return &s.H }, low: 1},

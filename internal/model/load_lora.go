@@ -10,62 +10,22 @@ import (
 	"ckptplan/internal/nearest"
 )
 
-// linears are the module names of the nn.Linear and Conv1D layers inside each class's blocks, which are what peft can
-// adapt; the head is left out, as peft's all-linear does.
-var linears = map[string][]string{
-	"gpt2":       {"c_attn", "c_proj", "c_fc"},
-	"gpt-neox":   {"query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"},
-	"opt":        {"q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"},
-	"bert":       {"query", "key", "value", "dense"},
-	"roberta":    {"query", "key", "value", "dense"},
-	"vit":        {"q_proj", "k_proj", "v_proj", "o_proj", "fc1", "fc2"},
-	"mixtral":    {"q_proj", "k_proj", "v_proj", "o_proj"},
-	"qwen3-moe":  {"q_proj", "k_proj", "v_proj", "o_proj"},
-	"phi":        {"q_proj", "k_proj", "v_proj", "dense", "fc1", "fc2"},
-	"phi3":       {"qkv_proj", "o_proj", "gate_up_proj", "down_proj"},
-	"starcoder2": {"q_proj", "k_proj", "v_proj", "o_proj", "c_fc", "c_proj"},
-	"falcon":     {"query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"},
-	"bloom":      {"query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"},
-}
-
 // linearNames are the names that LoRA targets may have.
 func linearNames(s *Spec) []string {
+	c := classOf(s.Arch)
 	switch {
-	case s.Arch == "t5" && s.Gated:
-		return []string{"q", "k", "v", "o", "wi_0", "wi_1", "wo"}
-	case s.Arch == "t5":
-		return []string{"q", "k", "v", "o", "wi", "wo"}
-	case s.Arch == "torch-encoder" || s.Arch == "custom":
+	case c == nil:
 		return nil
-	case s.Arch == "qwen3-moe" && s.MoE != nil && (len(s.MoE.DenseLayers) > 0 || s.MoE.SparseStep > 1), linears[s.Arch] == nil:
-		return []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
+	case c.linearsOf != nil:
+		return c.linearsOf(s)
 	}
-	return linears[s.Arch]
-}
-
-// defaultTargets are peft's own (TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING), else q_proj and v_proj.
-func defaultTargets(arch string) []string {
-	switch arch {
-	case "gpt2":
-		return []string{"c_attn"}
-	case "gpt-neox", "bloom", "falcon":
-		return []string{"query_key_value"}
-	case "bert", "roberta":
-		return []string{"query", "value"}
-	case "t5":
-		return []string{"q", "v"}
-	case "phi":
-		return []string{"q_proj", "v_proj", "fc1", "fc2"}
-	case "phi3": // not in peft's table; its q, k and v are one layer
-		return []string{"qkv_proj"}
-	}
-	return []string{"q_proj", "v_proj"}
+	return c.linears
 }
 
 // TakesLoRA is true for a model that adapters of rank r can be added to.
 func (s *Spec) TakesLoRA(r int) bool {
-	names := linearNames(s)
-	return r <= s.H && !slices.ContainsFunc(defaultTargets(s.Arch), func(t string) bool { return !slices.Contains(names, t) })
+	names, c := linearNames(s), classOf(s.Arch)
+	return r <= s.H && len(names) > 0 && !slices.ContainsFunc(c.targets, func(t string) bool { return !slices.Contains(names, t) })
 }
 
 // expandTargets replaces all-linear by the names of the arch's layers.

@@ -89,7 +89,7 @@ func (s *Spec) Override(o Overrides) error {
 			return fmt.Errorf("--%w", err)
 		}
 		if len(l.Targets) == 0 {
-			l.Targets = defaultTargets(t.Arch)
+			l.Targets = classOf(t.Arch).targets
 		}
 		l.Targets = expandTargets(&t, l.Targets)
 		t.Train.LoRA, t.Train.Finetune = l, "lora"

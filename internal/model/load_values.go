@@ -190,8 +190,6 @@ func choose(f *field, text string) (word, problem string) {
 		return "", fmt.Sprintf("attention: %s is not one of %s (did you mean \"sdpa\", which takes PyTorch's flash kernel, or \"flash2\", the flash-attn package?)", text, known)
 	case strings.HasSuffix(f.key, "dtype") && (strings.HasPrefix(w, "fp8") || strings.HasPrefix(w, "float8") || strings.HasPrefix(w, "int") || strings.HasPrefix(w, "nf4") || strings.HasPrefix(w, "fp4")):
 		return "", fmt.Sprintf("%s: %s is not modelled: it is one of %s", f.key, text, known)
-	case f.key == "arch":
-		return "", notModelled("arch", text, f.enum)
 	}
 	problem = fmt.Sprintf("%s: %q is not one of %s", f.key, text, known)
 	if n := nearest.Name(text, f.enum); n != "" {

@@ -116,7 +116,7 @@ func schema(t *testing.T) []byte {
 		p, _ := s.Properties.Get(key)
 		return p
 	}
-	word("arch").Enum = anySlice(archs)
+	word("arch").Enum = anySlice(Archs())
 	word("layer_types").Items = &jsonschema.Schema{Type: "string", Enum: anySlice(fieldOf("layer_types").enum)}
 	// precision is another name of dtype; a document has one of them.
 	s.Properties.Set("precision", word("dtype"))

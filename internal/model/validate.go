@@ -35,38 +35,28 @@ type problem struct{ key, text string }
 func (s *Spec) problems() []problem {
 	var ps []problem
 	add := func(key, format string, args ...any) { ps = append(ps, problem{key, fmt.Sprintf(format, args...)}) }
+	c := classOf(s.Arch)
 
 	if n := s.Train.LossChunks; n > 1 && !s.Chunkable() {
 		add("train.loss_chunks", "loss_chunks is for causal language models: arch %s computes its loss in one piece", s.Arch)
 	} else if n > 1 && n > s.B*s.S {
 		add("train.loss_chunks", "loss_chunks %d is more than the %d tokens of a micro batch", n, s.B*s.S)
 	}
-	if s.HeadDim*s.Heads != s.H && s.HeadDim == s.H/s.Heads && s.H%s.Heads != 0 && s.Arch != "t5" { // T5's d_kv does not follow H
+	if s.HeadDim*s.Heads != s.H && s.HeadDim == s.H/s.Heads && s.H%s.Heads != 0 && (c == nil || !c.ownHeadDim) {
 		add("heads", "heads %d does not divide H %d: choose heads that do, or give head_dim", s.Heads, s.H)
 	} else if s.HeadDim == 0 {
 		add("heads", "heads %d is more than H %d", s.Heads, s.H)
 	}
-	if d := int(float64(s.HeadDim) * s.Rotary); s.Positions == "rotary" && d%2 == 1 {
-		switch {
-		case d == s.HeadDim:
-			add("heads", "head_dim %d is odd: rotary positions turn pairs of a head's elements", d)
-		case s.Arch == "phi": // the others take as many as their table has, an even number
-			add("rotary_fraction", "rotary_fraction %g of head_dim %d is %d elements, an odd number: Phi turns pairs of them", s.Rotary, s.HeadDim, d)
-		}
+	if d := int(float64(s.HeadDim) * s.Rotary); s.Positions == "rotary" && d%2 == 1 && d == s.HeadDim {
+		add("heads", "head_dim %d is odd: rotary positions turn pairs of a head's elements", d)
 	}
 	if s.KVHeads > 0 && s.Heads%s.KVHeads != 0 {
 		add("kv_heads", "kv_heads %d does not divide heads %d", s.KVHeads, s.Heads)
 	}
-	if s.Arch == "t5" && s.Precision == "fp16" {
-		add("dtype", "dtype fp16: T5 keeps wo in fp32 when it is loaded so, which is not modelled: use bf16, fp32 or amp")
-	}
-	if s.Arch == "falcon" && !s.NewDecoder && s.KVHeads != 1 && s.KVHeads != s.Heads {
-		add("kv_heads", "kv_heads %d: without new_decoder, Falcon has 1 or as many as heads", s.KVHeads)
-	}
-	if s.Arch == "falcon" && s.NewDecoder && !s.ParallelResidual {
-		add("parallel_residual", "falcon: the new decoder architecture is parallel: otherwise the class has no norm for its MLP")
-	}
-	if c := classOf(s.Arch); c != nil {
+	if c != nil {
+		if c.problems != nil {
+			c.problems(s, add)
+		}
 		if !c.takesNorm(s.Norm) {
 			add("norm", "norm %s does not suit arch %s, which takes %s", s.Norm, s.Arch, c.normWords())
 		}
@@ -80,9 +70,6 @@ func (s *Spec) problems() []problem {
 			add("dropout.classifier", "dropout.classifier %g: only a classifier has it: give labels", s.Dropout.Classifier)
 		}
 	}
-	if s.Arch == "opt" && s.NormOrder == "post" && s.FinalNorm {
-		add("final_norm", "final_norm: OPT has none where norms follow the sublayers (norm_order post)")
-	}
 	if s.LabelsOf != "" && s.Labels == 0 {
 		add("labels_of", "labels_of %s: only a classifier has labels: give labels", s.LabelsOf)
 	}
@@ -95,21 +82,15 @@ func (s *Spec) problems() []problem {
 	if n := s.Train.GradAccum; n > maxAccum {
 		add("train.grad_accum", "grad_accum %d is above %d micro batches", n, maxAccum)
 	}
-	if s.Positions == "learned" && s.Image == nil && s.MaxS > 0 && s.S+positionOffset(s.Arch) > s.MaxS {
-		add("S", "S %d is more than the %d learned positions (max_positions)", s.S, s.MaxS-positionOffset(s.Arch))
+	if s.Positions == "learned" && s.Image == nil && s.MaxS > 0 && c != nil && s.S+c.offset > s.MaxS {
+		add("S", "S %d is more than the %d learned positions (max_positions)", s.S, s.MaxS-c.offset)
 	}
 	ps = append(ps, s.windowProblems()...)
 	ps = append(ps, s.moeProblems()...)
 	ps = append(ps, s.imageProblems()...)
 	ps = append(ps, s.trainProblems()...)
 	ps = append(ps, s.parallelProblems()...)
-	if s.Arch == "custom" && len(s.Ops) == 0 {
-		add("arch", "arch custom needs ops: the ops of one block, such as [linear 4H, gelu, linear H]")
-	}
-	if s.Arch == "torch-encoder" && s.Activation != "relu" && s.Activation != "gelu" {
-		add("activation", "activation %s: nn.TransformerEncoderLayer has relu and gelu", s.Activation)
-	}
-	if c := classOf(s.Arch); c != nil && c.eager && s.Attention != "eager" {
+	if c != nil && c.eager && s.Attention != "eager" {
 		add("attention", "attention %s: the %s class of Hugging Face has eager attention only", s.Attention, s.Arch)
 	}
 	if s.Attention == "flash2" {

@@ -2,8 +2,31 @@ package model
 
 import "strconv"
 
+var vit = class{
+	arch: "vit", heads: []string{"ViTForImageClassification"},
+	modules: []string{"attention.", "layernorm_", ""},
+	spec: Spec{
+		L: 12, H: 768, Heads: 12, FFN: 3072, Norm: "layernorm", NormOrder: "pre", Activation: "gelu", Positions: "learned",
+		Bias: Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true}, Image: &Image{Size: 224, Patch: 16, Channels: 3}, Labels: 2,
+	},
+	keys: concat(sizeKeys[:3], sizeKeys[4:6], bertDropouts, []hfKey{
+		{"image_size", "image.size"}, {"patch_size", "image.patch"}, {"num_channels", "image.channels"}, {"qkv_bias", "bias.qkv"}, {"num_labels", "labels"},
+	}),
+	only:      []hfOnly{{"problem_type", "single_label_classification"}},
+	forward:   forward.vit,
+	linears:   []string{"q_proj", "k_proj", "v_proj", "o_proj", "fc1", "fc2"},
+	targets:   qvTargets,
+	constants: Constants{LayerNormEps: 1e-12},
+	derive:    vitConfig,
+	parts: parts{
+		"attn": module("attention"), "mlp": module("mlp"), "core": core("attention"), "norm1": fan("layernorm_before", "attention", qkv...),
+		"norm2": fan("layernorm_after", "mlp", "fc1"), "act": fan("mlp.activation_fn", "mlp", "fc2"),
+	},
+	auto: "AutoModelForImageClassification",
+}
+
 // vit is ViTForImageClassification with two classes or more. Source: transformers/models/vit/modeling_vit.py.
-func (b *Builder) vit() {
+func (b forward) vit() {
 	s := b.spec
 	n, h := int64(s.B), int64(s.H)
 	size, ch := int64(s.Image.Size), int64(s.Image.Channels)
@@ -30,7 +53,7 @@ func (b *Builder) vit() {
 }
 
 // vitEmbeddings is a convolution with one output a patch, the class token before it, and learned positions added.
-func (b *Builder) vitEmbeddings(p string, pixels TensorID) TensorID {
+func (b forward) vitEmbeddings(p string, pixels TensorID) TensorID {
 	s := b.spec
 	n, h := int64(s.B), int64(s.H)
 	patch, ch := int64(s.Image.Patch), int64(s.Image.Channels)
@@ -46,7 +69,7 @@ func (b *Builder) vitEmbeddings(p string, pixels TensorID) TensorID {
 }
 
 // conv2d is a convolution with a bias whose output has side × side pixels.
-func (b *Builder) conv2d(x, w, bias TensorID, side int64) TensorID {
+func (b forward) conv2d(x, w, bias TensorID, side int64) TensorID {
 	lx, lw, lb := b.castLow(x), b.castLow(w), b.castLow(bias)
 	dt, n := b.tensor(lx).DType, b.tensor(lx).Shape.D[0]
 	out := Shape(n, b.tensor(lw).Shape.D[0], side, side)
@@ -54,7 +77,7 @@ func (b *Builder) conv2d(x, w, bias TensorID, side int64) TensorID {
 	return b.fresh(dt, out, Dims{})
 }
 
-func (b *Builder) vitLayer(p string, x TensorID) TensorID {
+func (b forward) vitLayer(p string, x TensorID) TensorID {
 	s := b.spec
 	h := int64(s.H)
 	first := b.next()
@@ -75,7 +98,7 @@ func (b *Builder) vitLayer(p string, x TensorID) TensorID {
 	return out
 }
 
-func (b *Builder) vitAttention(p string, norm OpID, x TensorID) TensorID {
+func (b forward) vitAttention(p string, norm OpID, x TensorID) TensorID {
 	s := b.spec
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	first := b.next()
@@ -90,3 +113,5 @@ func (b *Builder) vitAttention(p string, norm OpID, x TensorID) TensorID {
 	b.span("attn", first)
 	return out
 }
+
+func vitConfig(c *config, s *Spec) { c.labels(s) }

@@ -1,12 +1,34 @@
 package model
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
+
+var bert = class{
+	arch: "bert", heads: []string{"BertForMaskedLM", "BertForSequenceClassification", "BertForTokenClassification", "BertForQuestionAnswering"},
+	spec: Spec{
+		L: 12, H: 768, Heads: 12, FFN: 3072, Vocab: 30522, MaxS: 512, Types: 2, Norm: "layernorm", NormOrder: "post", Activation: "gelu",
+		Positions: "learned", Bias: Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true},
+		Dropout: Dropout{Embedding: .1, Attention: .1, Residual: .1}, Tied: true,
+	},
+	keys: concat(sizeKeys, tiedKey, bertDropouts, []hfKey{{"type_vocab_size", "token_types"}}),
+	only: concat(bertOnly, []hfOnly{{"problem_type", "single_label_classification"}}), varies: []string{"labels", "labels_of", "dropout.classifier"},
+	forward:   forward.bert,
+	linears:   []string{"query", "key", "value", "dense"},
+	targets:   []string{"query", "value"},
+	constants: Constants{LayerNormEps: 1e-12},
+	derive:    bertConfig,
+	encode:    bertToConfig,
+	parts:     bertParts,
+	autoOf:    bertAuto,
+}
 
 // bert is BertForMaskedLM and RobertaForMaskedLM, which differ in their position ids and in names, and with labels
 // BertForSequenceClassification and RobertaForSequenceClassification, which differ in their heads, or with labels of
 // tokens the classes ForTokenClassification and ForQuestionAnswering.
 // Source: transformers/models/bert/modeling_bert.py, roberta/modeling_roberta.py.
-func (b *Builder) bert() {
+func (b forward) bert() {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	ids := b.static("input_ids", Input, I64, Shape(n, seq))
@@ -49,7 +71,7 @@ func (b *Builder) bert() {
 
 // bertClassifier is the pooler (dense and tanh on the first token) and a linear layer on it. The pooler is a part of
 // BertModel, whose forward still holds the embeddings' output.
-func (b *Builder) bertClassifier(x, embedded, labels TensorID) {
+func (b forward) bertClassifier(x, embedded, labels TensorID) {
 	s := b.spec
 	n, h, classes := int64(s.B), int64(s.H), int64(s.Labels)
 	y := b.project("bert.pooler.", "dense", b.pick(x, 1, 0), h, h, true)
@@ -63,7 +85,7 @@ func (b *Builder) bertClassifier(x, embedded, labels TensorID) {
 }
 
 // bertTokenClassifier is a linear layer on every token's output.
-func (b *Builder) bertTokenClassifier(x, labels TensorID) {
+func (b forward) bertTokenClassifier(x, labels TensorID) {
 	s := b.spec
 	tokens, h, classes := int64(s.B)*int64(s.S), int64(s.H), int64(s.Labels)
 	y := b.dropout(x, s.Dropout.Classifier)
@@ -75,7 +97,7 @@ func (b *Builder) bertTokenClassifier(x, labels TensorID) {
 
 // bertSpan is two numbers a token, how likely it is the first and the last of the answer, and the mean of two
 // cross-entropies over the sequence.
-func (b *Builder) bertSpan(x TensorID) {
+func (b forward) bertSpan(x TensorID) {
 	s := b.spec
 	n, h := int64(s.B), int64(s.H)
 	starts, ends := b.static("start_positions", Input, I64, Shape(n)), b.static("end_positions", Input, I64, Shape(n))
@@ -96,7 +118,7 @@ func (b *Builder) bertSpan(x TensorID) {
 }
 
 // robertaClassifier is RobertaClassificationHead, which has a pooler of its own, with a dropout before it and one behind it.
-func (b *Builder) robertaClassifier(x, labels TensorID) {
+func (b forward) robertaClassifier(x, labels TensorID) {
 	s := b.spec
 	n, h, classes := int64(s.B), int64(s.H), int64(s.Labels)
 	y := b.dropout(b.pick(x, 1, 0), s.Dropout.Classifier)
@@ -109,7 +131,7 @@ func (b *Builder) robertaClassifier(x, labels TensorID) {
 }
 
 // bertMaskedLM is dense, activation and norm, then the vocabulary; the loss takes the logits as they are.
-func (b *Builder) bertMaskedLM(x, words, labels TensorID) {
+func (b forward) bertMaskedLM(x, words, labels TensorID) {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	bias := b.weight("lm_head.bias", int64(s.Vocab)) // which the class registers first
@@ -134,7 +156,7 @@ func (b *Builder) bertMaskedLM(x, words, labels TensorID) {
 
 // bertEmbeddings adds the token, type and position embeddings and normalises the sum. BERT's position ids are a row of
 // a buffer; RoBERTa counts the tokens that are no padding.
-func (b *Builder) bertEmbeddings(p string, words, ids, table, types TensorID) TensorID {
+func (b forward) bertEmbeddings(p string, words, ids, table, types TensorID) TensorID {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	pos := b.slice(table, 1, 0, seq)
@@ -164,7 +186,7 @@ func (b *Builder) bertEmbeddings(p string, words, ids, table, types TensorID) Te
 	return x
 }
 
-func (b *Builder) bertLayer(p string, x TensorID) TensorID {
+func (b forward) bertLayer(p string, x TensorID) TensorID {
 	s := b.spec
 	h, f := int64(s.H), int64(s.FFN)
 	first := b.next()
@@ -180,7 +202,7 @@ func (b *Builder) bertLayer(p string, x TensorID) TensorID {
 	return z
 }
 
-func (b *Builder) bertAttention(p string, x TensorID) TensorID {
+func (b forward) bertAttention(p string, x TensorID) TensorID {
 	s := b.spec
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	first := b.next()
@@ -197,7 +219,7 @@ func (b *Builder) bertAttention(p string, x TensorID) TensorID {
 }
 
 // bertOutput is LayerNorm(dropout(dense(x)) + residual); act is where the activation before it starts, or None.
-func (b *Builder) bertOutput(p string, x, residual TensorID, in int64, act OpID) TensorID {
+func (b forward) bertOutput(p string, x, residual TensorID, in int64, act OpID) TensorID {
 	s := b.spec
 	h := int64(s.H)
 	y := b.project(p, "dense", x, in, h, true)
@@ -208,4 +230,47 @@ func (b *Builder) bertOutput(p string, x, residual TensorID, in int64, act OpID)
 	out := b.norm(b.add(y, residual), p+"LayerNorm", h)
 	b.keep(x, y, residual)
 	return out
+}
+
+// bertConfig: another head than the masked language model's has labels, two by default.
+func bertConfig(c *config, s *Spec) {
+	a := c.architectures()
+	if len(a) == 0 || strings.HasSuffix(strings.ToLower(a[0].Value), "formaskedlm") {
+		return
+	}
+	s.Labels = 2
+	for suffix, of := range map[string]string{"ForTokenClassification": "tokens", "ForQuestionAnswering": "span"} {
+		if strings.HasSuffix(strings.ToLower(a[0].Value), strings.ToLower(suffix)) {
+			s.LabelsOf = of
+		}
+	}
+	c.labels(s)
+	if v := c.get("classifier_dropout"); v != nil {
+		c.spec["dropout.classifier"] = v
+		c.value(s, fieldOf("dropout.classifier"), v)
+	}
+}
+
+func bertToConfig(s *Spec, config map[string]any) {
+	config["classifier_dropout"] = s.Dropout.Classifier
+	if s.Labels > 0 {
+		config["num_labels"] = s.Labels
+	}
+}
+
+func bertAuto(s *Spec) string {
+	switch {
+	case s.Labels == 0:
+		return "AutoModelForMaskedLM"
+	case s.LabelsOf == "tokens":
+		return "AutoModelForTokenClassification"
+	case s.LabelsOf == "span":
+		return "AutoModelForQuestionAnswering"
+	}
+	return "AutoModelForSequenceClassification"
+}
+
+var bertParts = parts{
+	"attn": module("attention"), "mlp": {Kind: "method", At: []string{"feed_forward_chunk"}}, "core": core("attention.self"),
+	"act": fan("intermediate.intermediate_act_fn", "output", "dense"),
 }

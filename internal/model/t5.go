@@ -1,6 +1,54 @@
 package model
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
+
+var t5 = class{
+	arch: "t5", own: []string{"norm"}, heads: []string{"T5ForConditionalGeneration", "T5WithLMHeadModel"}, eager: true,
+	modules: []string{
+		"layer.0.SelfAttention.q.", "layer.0.SelfAttention.k.", "layer.0.SelfAttention.v.", "layer.0.SelfAttention.o.", "layer.0.SelfAttention.", "layer.0.",
+		"layer.1.EncDecAttention.", "layer.1.DenseReluDense.", "layer.1.", "layer.2.DenseReluDense.", "",
+	},
+	spec: Spec{
+		L: 6, DecoderL: 6, H: 512, Heads: 8, HeadDim: 64, FFN: 2048, Vocab: 32128, Norm: "rmsnorm", NormOrder: "pre", Activation: "relu",
+		Positions: "relative", Dropout: Dropout{Embedding: .1, Attention: .1, Residual: .1, MLP: .1}, Tied: true, LogitScale: true,
+	},
+	keys: []hfKey{
+		{"num_hidden_layers", "L"},
+		{"hidden_size", "H"},
+		{"num_attention_heads", "heads"},
+		{"head_dim", "head_dim"},
+		{"num_layers", "L"},
+		{"num_decoder_layers", "decoder_L"},
+		{"d_model", "H"},
+		{"num_heads", "heads"},
+		{"d_kv", "head_dim"},
+		{"d_ff", "ffn"},
+		{"vocab_size", "vocab"},
+		{"n_positions", "max_positions"},
+		{"dropout_rate", "dropout.embedding dropout.attention dropout.residual dropout.mlp"},
+		{"is_gated_act", "gated"},
+		{"dense_act_fn", "activation"},
+	},
+	only:       []hfOnly{{"relative_attention_num_buckets", "32"}},
+	varies:     []string{"decoder_S", "logit_scale"},
+	forward:    forward.t5,
+	targets:    []string{"q", "v"},
+	linearsOf:  t5Linears,
+	derive:     t5Config,
+	encode:     t5ToConfig,
+	problems:   t5Problems,
+	seq:        512,
+	ownHeadDim: true,
+	parts: parts{
+		"attn": {Kind: "modules", At: []string{"layer.0.SelfAttention", "layer.1.EncDecAttention"}}, "mlp": module("layer.-1.DenseReluDense"), "core": core("layer.0.SelfAttention"),
+		"norm1": fan("layer.0.layer_norm", "layer.0.SelfAttention", "q", "k", "v"),
+		"norm2": fan("layer.-1.layer_norm", "layer.-1.DenseReluDense", "wi", "wi_0", "wi_1"), "act": {Kind: "after first", At: []string{"layer.-1.DenseReluDense"}},
+	},
+	auto: "AutoModelForSeq2SeqLM",
+}
 
 // t5Buckets is relative_attention_num_buckets: rows of a stack's relative position table.
 const t5Buckets = 32
@@ -8,7 +56,7 @@ const t5Buckets = 32
 // t5 is T5ForConditionalGeneration, v1.0 and v1.1 (gated). Layers are counted encoder first, then decoder; every decoder
 // layer reads the encoder's output, so the layers are no chain.
 // Source: transformers/models/t5/modeling_t5.py.
-func (b *Builder) t5() {
+func (b forward) t5() {
 	s := b.spec
 	n, se, sd := int64(s.B), int64(s.S), int64(s.DecoderS)
 	ids := b.static("input_ids", Input, I64, Shape(n, se))
@@ -50,7 +98,7 @@ type t5Stack struct {
 // t5Biases are the position biases that a stack's first layer makes for all of them.
 type t5Biases struct{ self, cross TensorID }
 
-func (b *Builder) t5Stack(st t5Stack, table, ids TensorID) TensorID {
+func (b forward) t5Stack(st t5Stack, table, ids TensorID) TensorID {
 	s := b.spec
 	embedded := b.inputRequiresGrad(b.embedding(table, ids))
 	mask := TensorID(None)
@@ -76,7 +124,7 @@ func (b *Builder) t5Stack(st t5Stack, table, ids TensorID) TensorID {
 }
 
 // t5Norm is T5LayerNorm: weight * x * rsqrt(mean(x²) + ε), with the mean in fp32 and x as it is.
-func (b *Builder) t5Norm(x TensorID, name string) TensorID {
+func (b forward) t5Norm(x TensorID, name string) TensorID {
 	variance := b.mean(b.pow(b.to(x, F32)))
 	y := b.mul(x, b.unary(OpRsqrt, b.addScalar(variance)))
 	low := b.to(y, b.dtype)
@@ -85,7 +133,7 @@ func (b *Builder) t5Norm(x TensorID, name string) TensorID {
 	return out
 }
 
-func (b *Builder) t5Layer(p string, st t5Stack, x, mask TensorID, bias *t5Biases) TensorID {
+func (b forward) t5Layer(p string, st t5Stack, x, mask TensorID, bias *t5Biases) TensorID {
 	first := b.next()
 	b.argument(mask)
 	norm1 := b.next()
@@ -117,7 +165,7 @@ func (b *Builder) t5Layer(p string, st t5Stack, x, mask TensorID, bias *t5Biases
 }
 
 // t5Add is x + dropout(branch).
-func (b *Builder) t5Add(x, branch TensorID) TensorID {
+func (b forward) t5Add(x, branch TensorID) TensorID {
 	out := b.add(x, b.dropout(branch, b.spec.Dropout.Residual))
 	b.keep(x, branch)
 	return out
@@ -126,7 +174,7 @@ func (b *Builder) t5Add(x, branch TensorID) TensorID {
 // t5Clamp is what the block does to each sum in fp16: infinities become the largest number.
 //
 //	value = where(isinf(x).any(), max - 1000, max); x = clamp(x, min=-value, max=value)
-func (b *Builder) t5Clamp(x TensorID) TensorID {
+func (b forward) t5Clamp(x TensorID) TensorID {
 	v := *b.tensor(x)
 	if v.DType != F16 {
 		return x
@@ -139,7 +187,7 @@ func (b *Builder) t5Clamp(x TensorID) TensorID {
 }
 
 // t5Attention reads x, or x and memory in cross-attention; the first layer of a stack makes the bias that all share.
-func (b *Builder) t5Attention(p string, norm OpID, x, memory, mask TensorID, bias *TensorID, decodes bool) TensorID {
+func (b forward) t5Attention(p string, norm OpID, x, memory, mask TensorID, bias *TensorID, decodes bool) TensorID {
 	s := b.spec
 	n, h, a, d := int64(s.B), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	from := x
@@ -180,7 +228,7 @@ func (b *Builder) t5Attention(p string, norm OpID, x, memory, mask TensorID, bia
 
 // zeroBias is the cross-attention's position bias: zeros, which are told to take a gradient where the class checkpoints
 // its layers itself.
-func (b *Builder) zeroBias(dt DType, shape Dims) TensorID {
+func (b forward) zeroBias(dt DType, shape Dims) TensorID {
 	z := b.plain("aten.zeros", dt, shape)
 	if b.spec.wholeLayers() {
 		b.tensor(z).Grad = true
@@ -190,7 +238,7 @@ func (b *Builder) zeroBias(dt DType, shape Dims) TensorID {
 }
 
 // relativeBias looks a bias a head up by the bucket of each distance between a query and a key: [1, a, Sq, Sk].
-func (b *Builder) relativeBias(table TensorID, sq, sk int64, bothWays bool) TensorID {
+func (b forward) relativeBias(table TensorID, sq, sk int64, bothWays bool) TensorID {
 	square := Shape(sq, sk)
 	ints := func(name string, ins ...TensorID) TensorID { return b.plain(name, I64, square, ins...) }
 	reals := func(name string, x TensorID) TensorID { return b.plain(name, F32, square, x) }
@@ -224,7 +272,7 @@ func (b *Builder) relativeBias(table TensorID, sq, sk int64, bothWays bool) Tens
 
 // t5MLP is T5DenseActDense or its gated kind; under autocast the product is cast to wo's fp32 before autocast casts it
 // back.
-func (b *Builder) t5MLP(p string, norm OpID, x TensorID) TensorID {
+func (b forward) t5MLP(p string, norm OpID, x TensorID) TensorID {
 	s := b.spec
 	h, f := int64(s.H), int64(s.FFN)
 	first := b.next()
@@ -252,4 +300,58 @@ func (b *Builder) t5MLP(p string, norm OpID, x TensorID) TensorID {
 	b.keep(held...)
 	b.span("mlp", first)
 	return out
+}
+
+// t5Config splits feed_forward_proj ("relu", "gated-gelu"), whose gated-gelu means gelu_new; is_gated_act and dense_act_fn, which
+// follow from it, win where a config has them. tie_word_embeddings says whether the decoder's output is scaled.
+func t5Config(c *config, s *Spec) {
+	switch v := c.get("num_layers"); { // num_hidden_layers, which is set later, leaves the decoder alone
+	case v == nil || c.given("decoder_L"):
+	case v == c.spec["L"]:
+		s.DecoderL = s.L
+	default:
+		c.value(s, fieldOf("decoder_L"), v)
+	}
+	if v := c.get("tie_word_embeddings"); v != nil && v.Value == "false" {
+		s.LogitScale = false // scale_decoder_outputs; the head is tied all the same
+		c.spec["logit_scale"] = v
+	}
+	v := c.get("feed_forward_proj")
+	if v == nil {
+		return
+	}
+	act, gated := strings.CutPrefix(v.Value, "gated-")
+	if gated && !c.given("gated") {
+		s.Gated = true
+		c.spec["gated"] = v
+	}
+	if gated && act == "gelu" {
+		act = "gelu_new"
+	}
+	if c.given("activation") {
+		return
+	}
+	word, problem := choose(fieldOf("activation"), act)
+	if problem != "" {
+		c.at(v, "feed_forward_proj: %s", problem)
+	}
+	s.Activation = word
+	c.spec["activation"] = v
+}
+
+// t5ToConfig sets what follows from feed_forward_proj as itself, by keys, and the scale of the decoder's output:
+// feed_forward_proj cannot say it all, since its gated-gelu is gelu_new.
+func t5ToConfig(s *Spec, config map[string]any) { config["tie_word_embeddings"] = s.LogitScale }
+
+func t5Linears(s *Spec) []string {
+	if s.Gated {
+		return []string{"q", "k", "v", "o", "wi_0", "wi_1", "wo"}
+	}
+	return []string{"q", "k", "v", "o", "wi", "wo"}
+}
+
+func t5Problems(s *Spec, add func(key, format string, args ...any)) {
+	if s.Precision == "fp16" {
+		add("dtype", "dtype fp16: T5 keeps wo in fp32 when it is loaded so, which is not modelled: use bf16, fp32 or amp")
+	}
 }

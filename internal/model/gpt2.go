@@ -5,8 +5,42 @@ import (
 	"strconv"
 )
 
+var gpt2 = class{
+	arch: "gpt2", heads: []string{"GPT2LMHeadModel"},
+	spec: Spec{
+		L: 12, H: 768, Heads: 12, Vocab: 50257, MaxS: 1024, Norm: "layernorm", NormOrder: "pre", Activation: "gelu_new",
+		Positions: "learned", Bias: allBias, Dropout: Dropout{Embedding: .1, Attention: .1, Residual: .1}, Tied: true,
+	},
+	keys: concat([]hfKey{
+		{"num_hidden_layers", "L"},
+		{"hidden_size", "H"},
+		{"num_attention_heads", "heads"},
+		{"max_position_embeddings", "max_positions"},
+		{"n_layer", "L"},
+		{"n_embd", "H"},
+		{"n_head", "heads"},
+		{"n_inner", "ffn"},
+		{"n_positions", "max_positions"},
+		{"vocab_size", "vocab"},
+		{"activation_function", "activation"},
+		{"embd_pdrop", "dropout.embedding"},
+		{"attn_pdrop", "dropout.attention"},
+		{"resid_pdrop", "dropout.residual"},
+		{"scale_attn_by_inverse_layer_idx", "layer_scaled_attention"},
+		{"reorder_and_upcast_attn", "upcast_attention"},
+	}, tiedKey),
+	only:    []hfOnly{{"add_cross_attention", "false"}},
+	varies:  []string{"unscaled_attention"},
+	forward: forward.gpt2,
+	linears: []string{"c_attn", "c_proj", "c_fc"},
+	targets: []string{"c_attn"},
+	derive:  gpt2Config,
+	encode:  gpt2ToConfig,
+	parts:   parts{"attn": module("attn"), "mlp": module("mlp"), "core": core("attn"), "norm1": fan("ln_1", "attn", "c_attn"), "norm2": fan("ln_2", "mlp", "c_fc"), "act": fan("mlp.act", "mlp", "c_proj")},
+}
+
 // gpt2 is GPT2LMHeadModel. Source: transformers/models/gpt2/modeling_gpt2.py.
-func (b *Builder) gpt2() {
+func (b forward) gpt2() {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	ids := b.static("input_ids", Input, I64, Shape(n, seq))
@@ -39,7 +73,7 @@ func (b *Builder) gpt2() {
 }
 
 // gpt2Layer is a block's forward; the model's loop holds its input until it returns.
-func (b *Builder) gpt2Layer(p string, layer int, in, pos, mask TensorID) TensorID {
+func (b forward) gpt2Layer(p string, layer int, in, pos, mask TensorID) TensorID {
 	s := b.spec
 	h, f := int64(s.H), int64(s.FFN)
 	first := b.next()
@@ -47,7 +81,7 @@ func (b *Builder) gpt2Layer(p string, layer int, in, pos, mask TensorID) TensorI
 	norm1 := b.next()
 	residual := in
 	y := b.norm(in, p+"ln_1", h)
-	a := b.gpt2Attention(p+"attn.", norm1, y, pos, mask, b.spec.gpt2Scale(layer))
+	a := b.gpt2Attention(p+"attn.", norm1, y, pos, mask, gpt2Scale(s, layer))
 	b.keep(y, residual)
 	x := b.add(a, residual)
 	b.keep(y)
@@ -73,7 +107,7 @@ func (b *Builder) gpt2Layer(p string, layer int, in, pos, mask TensorID) TensorI
 }
 
 // gpt2Scale is the factor of a layer's attention scores.
-func (s *Spec) gpt2Scale(layer int) float64 {
+func gpt2Scale(s *Spec, layer int) float64 {
 	factor := 1.0
 	if !s.UnscaledAttn {
 		factor = 1 / math.Sqrt(float64(s.HeadDim))
@@ -84,7 +118,7 @@ func (s *Spec) gpt2Scale(layer int) float64 {
 	return factor
 }
 
-func (b *Builder) gpt2Attention(p string, norm OpID, x, pos, mask TensorID, scale float64) TensorID {
+func (b forward) gpt2Attention(p string, norm OpID, x, pos, mask TensorID, scale float64) TensorID {
 	s := b.spec
 	first := b.next()
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
@@ -113,7 +147,7 @@ func (b *Builder) gpt2Attention(p string, norm OpID, x, pos, mask TensorID, scal
 
 // upcastAttention is GPT2Attention._upcast_and_reordered_attn: scores in fp32 by one baddbmm onto an empty tensor, outside
 // autocast, and weights in fp32 until they meet the values.
-func (b *Builder) upcastAttention(q, k, v TensorID, a attention) TensorID {
+func (b forward) upcastAttention(q, k, v TensorID, a attention) TensorID {
 	s := b.tensor(q).Shape
 	n, seq, d := s.D[0]*s.D[1], s.D[2], s.D[3]
 	empty := b.plain("aten.empty", F32, Shape(n, seq, seq))
@@ -132,3 +166,9 @@ func (b *Builder) upcastAttention(q, k, v TensorID, a attention) TensorID {
 	b.weights = w
 	return o
 }
+
+func gpt2Config(c *config, s *Spec) {
+	s.UnscaledAttn = c.when("scale_attn_weights", "false", "unscaled_attention")
+}
+
+func gpt2ToConfig(s *Spec, config map[string]any) { config["scale_attn_weights"] = !s.UnscaledAttn }

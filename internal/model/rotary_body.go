@@ -11,7 +11,7 @@ type rotaryBody struct {
 	layer   func(p string, x, pos, cos, sin, mask TensorID) TensorID
 }
 
-func (b *Builder) rotaryBody(m rotaryBody) {
+func (b forward) rotaryBody(m rotaryBody) {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	ids := b.static("input_ids", Input, I64, Shape(n, seq))
@@ -30,7 +30,7 @@ func (b *Builder) rotaryBody(m rotaryBody) {
 	if m.rebinds {
 		embedded = x
 	}
-	cos, sin := b.rotaryTable(invFreq, pos, s.rotaryDim(), b.tensor(x).DType)
+	cos, sin := b.rotaryTable(invFreq, pos, b.rotaryDim(), b.tensor(x).DType)
 
 	for i := range s.L {
 		b.begin("layers."+strconv.Itoa(i), i)

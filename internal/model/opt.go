@@ -5,9 +5,37 @@ import (
 	"strconv"
 )
 
+var opt = class{
+	arch: "opt", heads: []string{"OPTForCausalLM"},
+	spec: Spec{
+		L: 12, H: 768, Heads: 12, FFN: 3072, Vocab: 50272, MaxS: 2048, Norm: "layernorm", NormOrder: "pre", Activation: "relu",
+		Positions: "learned", Bias: allBias, Dropout: Dropout{Residual: .1}, Tied: true, FinalNorm: true,
+	},
+	keys: concat(sizeKeys, tiedKey, []hfKey{
+		{"ffn_dim", "ffn"},
+		{"activation_function", "activation"},
+		{"dropout", "dropout.residual"},
+		{"attention_dropout", "dropout.attention"},
+		{"word_embed_proj_dim", "embedding_dim"},
+		{"enable_bias", "bias.qkv bias.out bias.mlp"},
+	}),
+	only:     []hfOnly{{"layerdrop", "0"}},
+	varies:   []string{"norm_order", "final_norm", "plain_norm"},
+	forward:  forward.opt,
+	linears:  []string{"q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"},
+	targets:  qvTargets,
+	derive:   optConfig,
+	encode:   optToConfig,
+	problems: optProblems,
+	parts: parts{
+		"attn": module("self_attn"), "mlp": row("fc1", "activation_fn", "fc2"), "core": core("self_attn"), "norm1": fan("self_attn_layer_norm", "self_attn", qkv...),
+		"norm2": fan("final_layer_norm", "", "fc1"), "act": fan("activation_fn", "", "fc2"),
+	},
+}
+
 // opt is OPTForCausalLM: layer norms before the sublayers, or after them (350m, whose token table is narrower than the
 // layers too). Source: transformers/models/opt/modeling_opt.py.
-func (b *Builder) opt() {
+func (b forward) opt() {
 	s := b.spec
 	n, seq, h, e := int64(s.B), int64(s.S), int64(s.H), int64(s.H)
 	if s.EmbedDim > 0 {
@@ -57,14 +85,14 @@ func (b *Builder) opt() {
 }
 
 // paddedCausalMask is the causal mask where a padding mask was given, of ones only: the two are combined a sequence.
-func (b *Builder) paddedCausalMask(positions TensorID) TensorID {
+func (b forward) paddedCausalMask(positions TensorID) TensorID {
 	n, s := int64(b.spec.B), int64(b.spec.S)
 	causal := b.plain("aten.le", Bool, Shape(1, 1, s, s), positions)
 	both := b.plain("aten.bitwise_and", Bool, Shape(n, 1, s, s), causal)
 	return b.plain("aten.where", b.actDType(), Shape(n, 1, s, s), both)
 }
 
-func (b *Builder) optLayer(p string, x, pos, mask TensorID) TensorID {
+func (b forward) optLayer(p string, x, pos, mask TensorID) TensorID {
 	s := b.spec
 	n, seq, h, f := int64(s.B), int64(s.S), int64(s.H), int64(s.FFN)
 	pre := s.NormOrder == "pre"
@@ -111,7 +139,7 @@ func (b *Builder) optLayer(p string, x, pos, mask TensorID) TensorID {
 	return out
 }
 
-func (b *Builder) optAttention(p string, norm OpID, x, pos, mask TensorID) TensorID {
+func (b forward) optAttention(p string, norm OpID, x, pos, mask TensorID) TensorID {
 	s := b.spec
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	first := b.next()
@@ -129,4 +157,27 @@ func (b *Builder) optAttention(p string, norm OpID, x, pos, mask TensorID) Tenso
 	b.keep(x, q, k, v, o)
 	b.span("attn", first)
 	return out
+}
+
+// optConfig: the norms of the 350m follow the sublayers, and none follows the last layer.
+func optConfig(c *config, s *Spec) {
+	if c.when("do_layer_norm_before", "false", "norm_order") {
+		s.NormOrder, s.FinalNorm = "post", false
+	}
+	if c.when("_remove_final_layer_norm", "true", "final_norm") {
+		s.FinalNorm = false
+	}
+	s.PlainNorm = c.when("layer_norm_elementwise_affine", "false", "plain_norm")
+}
+
+// optToConfig is optConfig's inverse.
+func optToConfig(s *Spec, config map[string]any) {
+	config["do_layer_norm_before"], config["_remove_final_layer_norm"] = s.NormOrder == "pre", !s.FinalNorm
+	config["layer_norm_elementwise_affine"] = !s.PlainNorm
+}
+
+func optProblems(s *Spec, add func(key, format string, args ...any)) {
+	if s.NormOrder == "post" && s.FinalNorm {
+		add("final_norm", "final_norm: OPT has none where norms follow the sublayers (norm_order post)")
+	}
 }

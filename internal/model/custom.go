@@ -6,6 +6,13 @@ import (
 	"strings"
 )
 
+var custom = class{
+	arch:     "custom",
+	spec:     Spec{Norm: "layernorm", NormOrder: "pre", Activation: "gelu", Positions: "none", Bias: Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true}},
+	forward:  forward.custom,
+	problems: customProblems,
+}
+
 // blockOp is one op of a custom block.
 type blockOp struct {
 	name string  // linear, layernorm, dropout, attention, residual, or an activation
@@ -15,7 +22,7 @@ type blockOp struct {
 
 // blockOps reads Spec.Ops. An op changes the width only if it is linear; a residual adds what the block, or the last
 // residual, gave, so that the widths must agree.
-func (s *Spec) blockOps() ([]blockOp, error) {
+func blockOps(s *Spec) ([]blockOp, error) {
 	ops := make([]blockOp, 0, len(s.Ops))
 	width := s.H
 	for _, text := range s.Ops {
@@ -59,10 +66,10 @@ func (s *Spec) blockOps() ([]blockOp, error) {
 
 // custom is a stack of blocks of listed ops over features [B, S, H], or over an embedding of tokens with Vocab. With
 // Labels a linear head and cross-entropy over every token follow, else the mean squared error.
-func (b *Builder) custom() {
+func (b forward) custom() {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
-	ops, _ := s.blockOps()
+	ops, _ := blockOps(s)
 	features := Shape(n, seq, h)
 	var x, target TensorID
 	if s.Vocab > 0 {
@@ -93,7 +100,7 @@ func (b *Builder) custom() {
 	b.g.Loss = b.meanSquaredError(x, target)
 }
 
-func (b *Builder) customBlock(p string, ops []blockOp, in TensorID) TensorID {
+func (b forward) customBlock(p string, ops []blockOp, in TensorID) TensorID {
 	first := b.next()
 	last, y := in, in
 	for i, op := range ops {
@@ -128,7 +135,7 @@ func (b *Builder) customBlock(p string, ops []blockOp, in TensorID) TensorID {
 // meanSquaredError is F.mse_loss; autocast runs it in fp32. The result is allocated as large as the input and then
 // resized to a scalar, which keeps the storage; the losses of the elements are a second tensor, made inside the op.
 // Source: aten/src/ATen/native/Loss.cpp, mse_loss and mse_loss_out.
-func (b *Builder) meanSquaredError(x, target TensorID) TensorID {
+func (b forward) meanSquaredError(x, target TensorID) TensorID {
 	x, target = b.castLoss(x), b.castLoss(target)
 	v := *b.tensor(x)
 	b.emit(OpMSELoss, Attr{}, x, target)
@@ -136,4 +143,10 @@ func (b *Builder) meanSquaredError(x, target TensorID) TensorID {
 	b.tensor(loss).Layout = b.layouts.Of(Dims{}, Dims{})
 	b.fresh(v.DType, v.Shape, Dims{})
 	return loss
+}
+
+func customProblems(s *Spec, add func(key, format string, args ...any)) {
+	if len(s.Ops) == 0 {
+		add("arch", "arch custom needs ops: the ops of one block, such as [linear 4H, gelu, linear H]")
+	}
 }

@@ -6,22 +6,22 @@ import "strconv"
 // classes differ from Llama beyond what Spec says.
 type decoder struct {
 	// embed is what follows the look-up inside the embedding module; nil: nothing.
-	embed func(b *Builder, x TensorID) TensorID
+	embed func(b forward, x TensorID) TensorID
 	// scaled: embeddings and each branch are multiplied by constants (Granite).
 	scaled bool
-	norm   func(b *Builder, x TensorID, name string, h int64) TensorID
+	norm   func(b forward, x TensorID, name string, h int64) TensorID
 	// norms are the names of the norms before and after attention, before and after the MLP; "" where there is none.
 	norms [4]string
 	// parallel: the MLP reads what attention reads, and one sum adds both (Cohere).
 	parallel bool
-	heads    func(b *Builder, d *decoder, p string, x TensorID) (q, k, v TensorID)
-	rotate   func(b *Builder, q, k, cos, sin TensorID) (TensorID, TensorID)
+	heads    func(b forward, d *decoder, p string, x TensorID) (q, k, v TensorID)
+	rotate   func(b forward, q, k, cos, sin TensorID) (TensorID, TensorID)
 	// floatTable: cos and sin stay in fp32 (OLMo 2).
 	floatTable bool
 	// attnDropout and branchDropout: dropout on the output projection inside the attention module (StarCoder 2), or in
 	// the layer on both branches (Phi-3).
 	attnDropout, branchDropout bool
-	mlp                        func(b *Builder, p string, norm OpID, x TensorID) TensorID
+	mlp                        func(b forward, p string, norm OpID, x TensorID) TensorID
 }
 
 // perForward is what a decoder makes once a forward for all its layers.
@@ -36,22 +36,12 @@ type perForward struct {
 // Source: transformers/models/llama/modeling_llama.py and its siblings.
 func llamaClass() decoder {
 	return decoder{
-		norm: (*Builder).norm, norms: [4]string{"input_layernorm", "", "post_attention_layernorm", ""},
-		heads: (*Builder).llamaHeads, rotate: (*Builder).rotateBoth, mlp: (*Builder).gatedMLP,
+		norm: forward.norm, norms: [4]string{"input_layernorm", "", "post_attention_layernorm", ""},
+		heads: forward.llamaHeads, rotate: forward.rotateBoth, mlp: forward.gatedMLP,
 	}
 }
 
-func (b *Builder) llama() { b.decoder(llamaClass()) }
-
-// granite is GraniteForCausalLM: Llama with constant multipliers.
-// Source: transformers/models/granite/modeling_granite.py.
-func (b *Builder) granite() {
-	d := llamaClass()
-	d.scaled = true
-	b.decoder(d)
-}
-
-func (b *Builder) decoder(d decoder) {
+func (b forward) decoder(d decoder) {
 	s := b.spec
 	n, seq, h, v := int64(s.B), int64(s.S), int64(s.H), int64(s.Vocab)
 	ids := b.static("input_ids", Input, I64, Shape(n, seq))
@@ -75,7 +65,7 @@ func (b *Builder) decoder(d decoder) {
 	if d.floatTable {
 		tableType = F32
 	}
-	o.cos, o.sin = b.rotaryTable(invFreq, pos, s.rotaryDim(), tableType)
+	o.cos, o.sin = b.rotaryTable(invFreq, pos, b.rotaryDim(), tableType)
 
 	for i := range s.L {
 		b.begin("layers."+strconv.Itoa(i), i)
@@ -88,37 +78,8 @@ func (b *Builder) decoder(d decoder) {
 	b.lmHead(y, table, "lm_head", labels)
 }
 
-// inputRequiresGrad is peft's enable_input_require_grads: with frozen weights and any checkpointing, the embedding's
-// output is made a leaf that requires grad.
-func (b *Builder) inputRequiresGrad(x TensorID) TensorID {
-	if b.spec.Train.LoRA != nil && b.spec.inputGrad() {
-		b.tensor(x).Grad = true
-		b.keepUntil(x, DropAfterBackward)
-	}
-	return x
-}
-
-// norm is the layer norm or RMSNorm that the spec names, over the last dimension of width h.
-func (b *Builder) norm(x TensorID, name string, h int64) TensorID {
-	switch b.spec.Norm {
-	case "rmsnorm":
-		return b.rmsNorm(x, b.weight(name+".weight", h))
-	case "rmsnorm-fused":
-		return b.fusedRMSNorm(x, b.weight(name+".weight", h))
-	}
-	if b.spec.PlainNorm {
-		return b.layerNorm(x, None, None)
-	}
-	w := b.weight(name+".weight", h)
-	bias := TensorID(None)
-	if b.spec.Bias.Norm {
-		bias = b.weight(name+".bias", h)
-	}
-	return b.layerNorm(x, w, bias)
-}
-
 // decoderLayer is a layer's forward; the model's loop holds its input until it returns.
-func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *perForward) TensorID {
+func (b forward) decoderLayer(d *decoder, p string, i int, in TensorID, o *perForward) TensorID {
 	start := b.next()
 	b.argument(o.pos)
 	first := b.next()
@@ -171,7 +132,7 @@ func (b *Builder) decoderLayer(d *decoder, p string, i int, in TensorID, o *perF
 }
 
 // decoderAttention is the attention module's forward. Its first norm began at op norm.
-func (b *Builder) decoderAttention(d *decoder, p string, norm OpID, x TensorID, o *perForward, mask TensorID) TensorID {
+func (b forward) decoderAttention(d *decoder, p string, norm OpID, x TensorID, o *perForward, mask TensorID) TensorID {
 	s := b.spec
 	first := b.next()
 	n, seq, dim := int64(s.B), int64(s.S), int64(s.HeadDim)
@@ -198,7 +159,7 @@ func (b *Builder) decoderAttention(d *decoder, p string, norm OpID, x TensorID, 
 }
 
 // llamaHeads projects to q [B, a, S, D], k and v [B, kv, S, D], with norms over each head's q and k if the spec asks.
-func (b *Builder) llamaHeads(d *decoder, p string, x TensorID) (q, k, v TensorID) {
+func (b forward) llamaHeads(d *decoder, p string, x TensorID) (q, k, v TensorID) {
 	s := b.spec
 	heads := func(name string, count int) TensorID {
 		return b.toHeads(b.project(p, name+"_proj", x, int64(s.H), int64(count*s.HeadDim), s.Bias.QKV), count)
@@ -215,13 +176,13 @@ func (b *Builder) llamaHeads(d *decoder, p string, x TensorID) (q, k, v TensorID
 }
 
 // toHeads is x seen as [B, S, heads, D].
-func (b *Builder) toHeads(x TensorID, heads int) TensorID {
+func (b forward) toHeads(x TensorID, heads int) TensorID {
 	s := b.tensor(x).Shape
 	return b.reshape(x, s.D[0], s.D[1], int64(heads), int64(b.spec.HeadDim))
 }
 
 // rotateBoth is apply_rotary_pos_emb: its frame and the caller's hold q and k until both are rotated.
-func (b *Builder) rotateBoth(q, k, cos, sin TensorID) (TensorID, TensorID) {
+func (b forward) rotateBoth(q, k, cos, sin TensorID) (TensorID, TensorID) {
 	rq := b.rotate(q, cos, sin)
 	b.keep(q)
 	rk := b.rotate(k, cos, sin)
@@ -230,7 +191,7 @@ func (b *Builder) rotateBoth(q, k, cos, sin TensorID) (TensorID, TensorID) {
 }
 
 // gatedMLP is down(act(gate(x)) * up(x)).
-func (b *Builder) gatedMLP(p string, norm OpID, x TensorID) TensorID {
+func (b forward) gatedMLP(p string, norm OpID, x TensorID) TensorID {
 	s := b.spec
 	h, f := int64(s.H), int64(s.FFN)
 	first := b.next()
@@ -247,51 +208,4 @@ func (b *Builder) gatedMLP(p string, norm OpID, x TensorID) TensorID {
 	b.span("act", act)
 	b.span("mlp", first)
 	return out
-}
-
-// lmHead is the output projection, the loss, and the caller's hold on the logits. locals are what the model's forward held
-// until it returned: they go in the head's block, even if the last layer's output is all that it reads.
-func (b *Builder) lmHead(x, table TensorID, name string, labels TensorID, locals ...TensorID) {
-	s := b.spec
-	w := table
-	if !s.Tied {
-		w = b.weight(name+".weight", int64(s.Vocab), b.tensor(x).Shape.At(-1))
-	}
-	bias := TensorID(None)
-	if s.Bias.Head {
-		bias = b.weight(name+".bias", int64(s.Vocab))
-	}
-	y := b.alias(x)
-	b.keep(locals...)
-	if s.Train.LossChunks > 1 {
-		b.g.Loss = b.chunkedLoss(y, w, bias, labels)
-		b.keep(x)
-		return
-	}
-	logits := b.scaleLogits(b.linear(y, w, bias))
-	b.keepLogits(logits)
-	b.g.Loss = b.causalLMLoss(logits, labels)
-	b.keep(x)
-}
-
-// scaleLogits caps or scales logits where the spec says so: tanh(x/c)*c (Gemma 2), x*c (Cohere and Granite).
-func (b *Builder) scaleLogits(x TensorID) TensorID {
-	role := func(x TensorID) TensorID {
-		b.g.storageOf(x).Role = Logits
-		return x
-	}
-	if b.spec.LogitSoftcap {
-		x = b.withScalar(role(b.unary(OpDivScalar, role(x))), logitSoftcap)
-		x = b.withScalar(b.mulScalar(role(b.unary(OpTanh, x))), logitSoftcap)
-	}
-	if b.spec.LogitScale {
-		x = b.withScalar(b.mulScalar(role(x)), logitFactor)
-	}
-	return x
-}
-
-// alias is hidden_states[:, slice(0, None), :].
-func (b *Builder) alias(x TensorID) TensorID {
-	v := b.tensor(x)
-	return b.view(OpAlias, Attr{}, x, v.Shape, v.Stride)
 }

@@ -2,28 +2,47 @@ package model
 
 import "slices"
 
+var mixtral = class{
+	arch: "mixtral", heads: []string{"MixtralForCausalLM"},
+	modules: attnFirst,
+	spec: Spec{
+		L: 32, H: 4096, Heads: 32, KVHeads: 8, FFN: 14336, Vocab: 32000, MaxS: 131072, Norm: "rmsnorm", NormOrder: "pre",
+		Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, MoE: &MoE{Experts: 8, TopK: 2, SparseStep: 1, NormTopK: true},
+	},
+	keys: concat(sizeKeys, groupKeys, tiedKey, slidingKeys, []hfKey{
+		{"num_experts", "moe.experts"}, {"num_local_experts", "moe.experts"}, {"num_experts_per_tok", "moe.top_k"},
+	}),
+	only:    concat(moeOnly, []hfOnly{{"router_jitter_noise", "0"}}),
+	varies:  []string{"moe.ffn"},
+	forward: forward.mixtral,
+	linears: attnLinears,
+	targets: qvTargets,
+	derive:  mixtralConfig,
+	parts:   attentionParts.with(parts{"mlp": module("mlp")}),
+}
+
 // mixtral is MixtralForCausalLM; Qwen3-MoE differs by Spec: norms on q and k, dense layers, an optional renormalisation.
 // Source: transformers/models/mixtral/modeling_mixtral.py and qwen3_moe, transformers/integrations/moe.py.
-func (b *Builder) mixtral() {
+func (b forward) mixtral() {
 	d := llamaClass()
-	d.mlp = (*Builder).moeOrDense
+	d.mlp = forward.moeOrDense
 	b.decoder(d)
 }
 
-// dense is true for a layer with a plain MLP.
-func (m *MoE) dense(layer int) bool {
+// denseLayer is true for a layer with a plain MLP.
+func denseLayer(m *MoE, layer int) bool {
 	return slices.Contains(m.DenseLayers, layer) || (layer+1)%max(1, m.SparseStep) != 0
 }
 
-func (b *Builder) moeOrDense(p string, norm OpID, x TensorID) TensorID {
-	if b.spec.MoE.dense(b.g.Blocks[b.block].Layer) {
+func (b forward) moeOrDense(p string, norm OpID, x TensorID) TensorID {
+	if denseLayer(b.spec.MoE, b.g.Blocks[b.block].Layer) {
 		return b.gatedMLP(p, norm, x)
 	}
 	return b.moe(p, norm, x)
 }
 
 // moe is the sparse block: a router, then the experts by grouped products over the tokens sorted by expert.
-func (b *Builder) moe(p string, norm OpID, x TensorID) TensorID {
+func (b forward) moe(p string, norm OpID, x TensorID) TensorID {
 	shape := b.tensor(x).Shape
 	first := b.next()
 	tokens := b.reshape(x, shape.Count()/shape.At(-1), shape.At(-1))
@@ -40,7 +59,7 @@ func (b *Builder) moe(p string, norm OpID, x TensorID) TensorID {
 //	probs = softmax(linear(x), float32); value, index = topk(probs); value /= value.sum(-1, keepdim=True)
 //
 // Mixtral casts the logits before softmax and leaves the weights in fp32; Qwen3-MoE casts inside and back.
-func (b *Builder) router(p string, x TensorID) (logits, weights, index TensorID) {
+func (b forward) router(p string, x TensorID) (logits, weights, index TensorID) {
 	s := b.spec
 	logits = b.linear(x, b.weight(p+"weight", int64(s.MoE.Experts), int64(s.H)), None)
 	cast := logits
@@ -64,7 +83,7 @@ func (b *Builder) router(p string, x TensorID) (logits, weights, index TensorID)
 }
 
 // divideInPlace is x.div_(y): autograd keeps a copy of what x was.
-func (b *Builder) divideInPlace(x, y TensorID) TensorID {
+func (b forward) divideInPlace(x, y TensorID) TensorID {
 	v := *b.tensor(x)
 	was := b.plain("aten.clone", v.DType, v.Shape, x)
 	b.tensor(was).Grad = false
@@ -73,28 +92,28 @@ func (b *Builder) divideInPlace(x, y TensorID) TensorID {
 }
 
 // sumLast is x.sum(-1, keepdim=True).
-func (b *Builder) sumLast(x TensorID) TensorID {
+func (b forward) sumLast(x TensorID) TensorID {
 	v := *b.tensor(x)
 	b.emit(OpSum, Attr{}, x)
 	return b.fresh(v.DType, v.Shape.With(-1, 1), Dims{})
 }
 
 // index is x[rows] for a vector of rows.
-func (b *Builder) index(x, rows TensorID) TensorID {
+func (b forward) index(x, rows TensorID) TensorID {
 	v := *b.tensor(x)
 	b.emit(OpIndex, Attr{}, x, rows)
 	return b.fresh(v.DType, v.Shape.With(0, b.tensor(rows).Shape.D[0]), Dims{})
 }
 
 // maskInPlace is x.masked_fill_(mask, 0).
-func (b *Builder) maskInPlace(x, mask TensorID) TensorID {
+func (b forward) maskInPlace(x, mask TensorID) TensorID {
 	v := *b.tensor(x)
 	b.emit(OpMaskedFill, Attr{}, x, mask)
 	return b.output(v)
 }
 
 // groupedLinear is _grouped_mm(x, wᵀ, offsets) with the input cast to the weight's dtype: autocast does not know the op.
-func (b *Builder) groupedLinear(x, w, offsets TensorID) TensorID {
+func (b forward) groupedLinear(x, w, offsets TensorID) TensorID {
 	dt := b.tensor(w).DType
 	x = b.to(x, dt)
 	wt := b.transpose(w, 1, 2)
@@ -104,7 +123,7 @@ func (b *Builder) groupedLinear(x, w, offsets TensorID) TensorID {
 
 // experts is grouped_mm_experts_forward: tokens sorted by expert, two grouped products, the routing weights, the order
 // restored and the TopK results of each token summed.
-func (b *Builder) experts(p string, norm OpID, x, topIndex, topWeights TensorID) TensorID {
+func (b forward) experts(p string, norm OpID, x, topIndex, topWeights TensorID) TensorID {
 	s := b.spec
 	e, f, k := int64(s.MoE.Experts), int64(s.MoE.FFN), int64(s.MoE.TopK)
 	n, h := b.tensor(x).Shape.D[0], b.tensor(x).Shape.D[1]
@@ -148,8 +167,10 @@ func (b *Builder) experts(p string, norm OpID, x, topIndex, topWeights TensorID)
 }
 
 // sumOver is x.sum(dim) without keeping the dimension.
-func (b *Builder) sumOver(x TensorID, dim int) TensorID {
+func (b forward) sumOver(x TensorID, dim int) TensorID {
 	v := *b.tensor(x)
 	b.emit(OpSumOver, Attr{A: int64(dim)}, x)
 	return b.fresh(v.DType, v.Shape.Remove(dim), Dims{})
 }
+
+func mixtralConfig(_ *config, s *Spec) { s.MoE.FFN = s.FFN }

@@ -1,28 +1,35 @@
 package model
 
+var neox = class{
+	arch: "gpt-neox", heads: []string{"GPTNeoXForCausalLM"},
+	modules: []string{"input_layernorm.", "post_attention_layernorm.", ""},
+	spec: Spec{
+		L: 44, H: 6144, Heads: 64, FFN: 24576, Vocab: 50432, MaxS: 2048, Norm: "layernorm", NormOrder: "pre", Activation: "gelu",
+		Positions: "rotary", Rotary: 0.25, Bias: allBias, ParallelResidual: true,
+	},
+	keys: concat(sizeKeys, tiedKey, attnBias, rotaryKey, []hfKey{
+		{"rotary_pct", "rotary_fraction"},
+		{"use_parallel_residual", "parallel_residual"},
+		{"attention_dropout", "dropout.attention"},
+		{"hidden_dropout", "dropout.embedding dropout.residual"},
+	}),
+	forward: forward.neox,
+	linears: []string{"query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"},
+	targets: []string{"query_key_value"},
+	parts: parts{
+		"attn": module("attention"), "mlp": module("mlp"), "core": core("attention"), "norm1": fan("input_layernorm", "attention", "query_key_value"),
+		"norm2": fan("post_attention_layernorm", "mlp", "dense_h_to_4h"), "act": fan("mlp.act", "mlp", "dense_4h_to_h"),
+	},
+}
+
 // neox is GPTNeoXForCausalLM. Source: transformers/models/gpt_neox/modeling_gpt_neox.py.
-func (b *Builder) neox() {
+func (b forward) neox() {
 	b.rotaryBody(rotaryBody{
 		embed: "gpt_neox.embed_in", layers: "gpt_neox.layers", norm: "gpt_neox.final_layer_norm", head: "embed_out", layer: b.neoxLayer,
 	})
 }
 
-// rotaryDim is how many elements of a head are rotated: the width of the table, arange(0, d, 2) twice, at which the class
-// cuts the head. It is even where d is not.
-// Source: transformers/models/gpt_neox/modeling_gpt_neox.py, compute_default_rope_parameters and apply_rotary_pos_emb.
-func (s *Spec) rotaryDim() int64 {
-	d := int64(float64(s.HeadDim) * s.Rotary)
-	return min(d+d%2, int64(s.HeadDim))
-}
-
-// inverseFrequencies are rotary's buffers, of which the first is read.
-func (b *Builder) inverseFrequencies() TensorID {
-	half := b.spec.rotaryDim() / 2
-	b.static("original_inv_freq", Buffer, b.dtype, Shape(half))
-	return b.static("inv_freq", Buffer, b.dtype, Shape(half))
-}
-
-func (b *Builder) neoxLayer(p string, x, pos, cos, sin, mask TensorID) TensorID {
+func (b forward) neoxLayer(p string, x, pos, cos, sin, mask TensorID) TensorID {
 	s := b.spec
 	h := int64(s.H)
 	first := b.next()
@@ -53,7 +60,7 @@ func (b *Builder) neoxLayer(p string, x, pos, cos, sin, mask TensorID) TensorID 
 	return out
 }
 
-func (b *Builder) neoxAttention(p string, norm OpID, x, pos, cos, sin, mask TensorID) TensorID {
+func (b forward) neoxAttention(p string, norm OpID, x, pos, cos, sin, mask TensorID) TensorID {
 	s := b.spec
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	first := b.next()
@@ -72,7 +79,7 @@ func (b *Builder) neoxAttention(p string, norm OpID, x, pos, cos, sin, mask Tens
 
 // rotatePart rotates the first elements of each head of q and k, as many as the tables have, and puts the others
 // after them. It gives the rotated parts too, for callers whose frame holds them.
-func (b *Builder) rotatePart(q0, k0, cos, sin TensorID) (q, k, qr, kr TensorID) {
+func (b forward) rotatePart(q0, k0, cos, sin TensorID) (q, k, qr, kr TensorID) {
 	d, r := b.tensor(q0).Shape.At(-1), b.tensor(cos).Shape.At(-1)
 	qx, qp := b.slice(q0, -1, 0, r), b.slice(q0, -1, r, d)
 	kx, kp := b.slice(k0, -1, 0, r), b.slice(k0, -1, r, d)

@@ -5,13 +5,29 @@ import (
 	"strconv"
 )
 
+var torchEncoder = class{
+	arch:    "torch-encoder",
+	modules: []string{"self_attn.", "linear", "norm", ""}, // nn.TransformerEncoderLayer; a block has norms, attn, mlp
+	spec: Spec{
+		FFN: 2048, Norm: "layernorm", NormOrder: "post", Activation: "relu", Positions: "none", Bias: allBias,
+		Dropout: Dropout{Attention: .1, Residual: .1, MLP: .1},
+	},
+	varies: []string{
+		"norm_order", "need_weights", "causal", "final_norm", "vocab", "labels", "positions", "max_positions", "tied", "bias.qkv", "bias.out", "bias.mlp", "bias.norm", "bias.head",
+		"dropout.embedding", "dropout.attention", "dropout.residual", "dropout.mlp",
+	},
+	forward:  forward.torchEncoder,
+	defaults: torchEncoderDefaults,
+	problems: torchEncoderProblems,
+}
+
 // torchEncoder is a stack of PyTorch's own nn.TransformerEncoderLayer, or with NeedWeights of a hand-written pre-norm
 // block around nn.MultiheadAttention:
 //
 //	x = embedding(ids) * √H; x = dropout(x + positions[:, :S]); x = layer(x) …; logits = head(norm(x))
 //
 // and cross-entropy over every token. Source: torch/nn/modules/transformer.py, torch/nn/functional.py.
-func (b *Builder) torchEncoder() {
+func (b forward) torchEncoder() {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	labels := b.static("labels", Input, I64, Shape(n, seq))
@@ -62,7 +78,7 @@ func (b *Builder) torchEncoder() {
 }
 
 // positionTable is a learned parameter or a buffer of sines, [1, MaxS, H]; None without positions.
-func (b *Builder) positionTable() TensorID {
+func (b forward) positionTable() TensorID {
 	s := b.spec
 	switch s.Positions {
 	case "learned":
@@ -74,7 +90,7 @@ func (b *Builder) positionTable() TensorID {
 }
 
 // tokenHead is cross-entropy over every token of a linear head with Labels classes, or Vocab.
-func (b *Builder) tokenHead(x, table, labels TensorID) {
+func (b forward) tokenHead(x, table, labels TensorID) {
 	s := b.spec
 	classes := int64(s.Labels)
 	if classes == 0 {
@@ -96,7 +112,7 @@ func (b *Builder) tokenHead(x, table, labels TensorID) {
 }
 
 // encoderLayer is nn.TransformerEncoderLayer in training.
-func (b *Builder) encoderLayer(p string, in, mask TensorID) TensorID {
+func (b forward) encoderLayer(p string, in, mask TensorID) TensorID {
 	s := b.spec
 	h := int64(s.H)
 	first := b.next()
@@ -126,7 +142,7 @@ func (b *Builder) encoderLayer(p string, in, mask TensorID) TensorID {
 // attentionBlock is the block that people write around nn.MultiheadAttention, whose need_weights stays True:
 //
 //	h = norm1(x); a, _ = attn(h, h, h, attn_mask=mask); x = x + a; return x + mlp(norm2(x))
-func (b *Builder) attentionBlock(p string, in, mask TensorID) TensorID {
+func (b forward) attentionBlock(p string, in, mask TensorID) TensorID {
 	h := int64(b.spec.H)
 	first := b.next()
 	y := b.norm(in, p+"norm1", h)
@@ -140,7 +156,7 @@ func (b *Builder) attentionBlock(p string, in, mask TensorID) TensorID {
 }
 
 // feedForward is dropout(linear2(dropout(act(linear1(x))))).
-func (b *Builder) feedForward(up, down string, norm OpID, x TensorID) TensorID {
+func (b forward) feedForward(up, down string, norm OpID, x TensorID) TensorID {
 	s := b.spec
 	h, f := int64(s.H), int64(s.FFN)
 	project := func(name string, x TensorID, in, out int64) TensorID {
@@ -174,7 +190,7 @@ func (b *Builder) feedForward(up, down string, norm OpID, x TensorID) TensorID {
 
 // multiheadAttention is nn.MultiheadAttention with batch_first on one input: SDPA, or the product of softmax and value
 // withScalar hand when it returns its weights. A causal hint replaces the mask in SDPA only.
-func (b *Builder) multiheadAttention(p string, x, mask TensorID) TensorID {
+func (b forward) multiheadAttention(p string, x, mask TensorID) TensorID {
 	s := b.spec
 	first := b.next()
 	b.argument(mask)
@@ -223,7 +239,7 @@ func (b *Builder) multiheadAttention(p string, x, mask TensorID) TensorID {
 }
 
 // attentionByHand is the need_weights path on [B·a, S, D]; the weights are left in b.weights.
-func (b *Builder) attentionByHand(q, k, v, mask TensorID) TensorID {
+func (b forward) attentionByHand(q, k, v, mask TensorID) TensorID {
 	scaled := b.withScalar(b.mulScalar(q), headScale(b.tensor(q)))
 	lq, lk := b.castLow(scaled), b.castLow(b.transpose(k, 1, 2))
 	var scores TensorID
@@ -244,21 +260,24 @@ func (b *Builder) attentionByHand(q, k, v, mask TensorID) TensorID {
 }
 
 // bmmAdd is baddbmm(c, x, y) = c + x·y.
-func (b *Builder) bmmAdd(c, x, y TensorID) TensorID {
+func (b forward) bmmAdd(c, x, y TensorID) TensorID {
 	sx, sy, dt := b.tensor(x).Shape, b.tensor(y).Shape, b.tensor(x).DType
 	b.emit(OpBMMAdd, Attr{}, c, x, y)
 	return b.fresh(dt, Shape(sx.D[0], sx.D[1], sy.D[2]), Dims{})
 }
 
-// argument says that a layer or a module of it is given x, whether or not it reads it: SDPA takes a causal hint instead of the mask.
-func (b *Builder) argument(x TensorID) {
-	if x >= 0 {
-		b.emit(OpArgument, Attr{}, x)
+// tutorialVocab is the vocabulary of PyTorch's language-modelling tutorial (WikiText-2), for an encoder that names
+// neither tokens nor classes.
+const tutorialVocab = 28782
+
+func torchEncoderDefaults(s *Spec, given func(string) bool) {
+	if s.Vocab == 0 && s.Labels == 0 && !given("vocab") {
+		s.Vocab = tutorialVocab
 	}
 }
 
-// squeeze is x without dimension i, which has one element.
-func (b *Builder) squeeze(x TensorID, i int) TensorID {
-	v := b.tensor(x)
-	return b.view(OpSqueeze, Attr{A: int64(i)}, x, v.Shape.Remove(i), v.Stride.Remove(i))
+func torchEncoderProblems(s *Spec, add func(key, format string, args ...any)) {
+	if s.Activation != "relu" && s.Activation != "gelu" {
+		add("activation", "activation %s: nn.TransformerEncoderLayer has relu and gelu", s.Activation)
+	}
 }

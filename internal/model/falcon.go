@@ -2,10 +2,41 @@ package model
 
 import "strconv"
 
+var falcon = class{
+	arch: "falcon", heads: []string{"FalconForCausalLM"},
+	modules: []string{"self_attention.", "mlp.", "post_attention_layernorm.", ""},
+	spec: Spec{
+		L: 32, H: 4544, Heads: 71, KVHeads: 1, Vocab: 65024, MaxS: 2048, Norm: "layernorm", NormOrder: "pre", Activation: "gelu",
+		Positions: "rotary", Rotary: 1, Bias: Bias{Norm: true}, Tied: true, ParallelResidual: true,
+	},
+	keys: concat([]hfKey{{"n_embed", "H"}}, sizeKeys[:4], sizeKeys[6:], tiedKey, []hfKey{
+		{"ffn_hidden_size", "ffn"},
+		{"activation", "activation"},
+		{"bias", "bias.qkv bias.out bias.mlp"},
+		{"parallel_attn", "parallel_residual"},
+		{"new_decoder_architecture", "new_decoder"},
+		{"attention_dropout", "dropout.attention"},
+		{"hidden_dropout", "dropout.residual"},
+	}),
+	varies:   []string{"kv_heads", "positions", "shared_norm"},
+	forward:  forward.falcon,
+	linears:  []string{"query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"},
+	targets:  []string{"query_key_value"},
+	derive:   falconConfig,
+	encode:   falconToConfig,
+	defaults: falconDefaults,
+	problems: falconProblems,
+	parts: parts{
+		"attn": module("self_attention"), "mlp": module("mlp"), "core": {Kind: "kernel", At: []string{"self_attention"}},
+		"norm1": fan("input_layernorm", "self_attention", "query_key_value"), "act": fan("mlp.act", "mlp", "dense_4h_to_h"),
+	},
+	tuple: true,
+}
+
 // falcon is FalconForCausalLM: 7B (one key/value head, parallel), 40B (the new decoder architecture: groups of heads,
 // two norms in parallel; Falcon 2 has one) and RW (alibi, sequential). Its attention sublayer calls no attention function by name, so a
 // layer has no core to wrap. Source: transformers/models/falcon/modeling_falcon.py.
-func (b *Builder) falcon() {
+func (b forward) falcon() {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	b.linearLayer = b.matmulLinear
@@ -24,7 +55,7 @@ func (b *Builder) falcon() {
 	}
 	pos := b.plain("aten.add", I64, Shape(1, seq), b.plain("aten.arange", I64, Shape(seq)))
 	mask := b.falconMask(pos, alibi)
-	cos, sin := b.rotaryTable(invFreq, pos, s.rotaryDim(), b.tensor(x).DType)
+	cos, sin := b.rotaryTable(invFreq, pos, b.rotaryDim(), b.tensor(x).DType)
 
 	weights := TensorID(None)
 	for i := range s.L {
@@ -42,7 +73,7 @@ func (b *Builder) falcon() {
 }
 
 // matmulLinear is x @ w.T, and + bias as an op of its own; autocast casts the transposed weight for each use.
-func (b *Builder) matmulLinear(x, w, bias TensorID) TensorID {
+func (b forward) matmulLinear(x, w, bias TensorID) TensorID {
 	wt := b.transpose(w, 0, 1)
 	lx, lw := b.castLow(x), b.castLow(wt)
 	s := b.tensor(lx).Shape
@@ -59,7 +90,7 @@ func (b *Builder) matmulLinear(x, w, bias TensorID) TensorID {
 }
 
 // alibi is one slope a head times the tokens' positions, which are counted in the padding mask: [B·a, 1, S], made in dt.
-func (b *Builder) alibi(ones TensorID, dt DType) TensorID {
+func (b forward) alibi(ones TensorID, dt DType) TensorID {
 	n, a, s := int64(b.spec.B), int64(b.spec.Heads), int64(b.spec.S)
 	count := b.tensor(ones).DType
 	at := b.plain("aten.mul", count, Shape(n, 1, s), b.plain("aten.cumsum", count, Shape(n, s), ones))
@@ -69,7 +100,7 @@ func (b *Builder) alibi(ones TensorID, dt DType) TensorID {
 }
 
 // falconMask is boolean for SDPA, additive for eager attention; with alibi it is additive and holds alibi too, a head.
-func (b *Builder) falconMask(positions, alibi TensorID) TensorID {
+func (b forward) falconMask(positions, alibi TensorID) TensorID {
 	if b.spec.Attention == "flash2" {
 		return None
 	}
@@ -91,7 +122,7 @@ func (b *Builder) falconMask(positions, alibi TensorID) TensorID {
 	return both
 }
 
-func (b *Builder) falconLayer(p string, x, pos, cos, sin, mask, alibi TensorID) (out, weights TensorID) {
+func (b forward) falconLayer(p string, x, pos, cos, sin, mask, alibi TensorID) (out, weights TensorID) {
 	s := b.spec
 	h := int64(s.H)
 	first := b.next()
@@ -124,7 +155,7 @@ func (b *Builder) falconLayer(p string, x, pos, cos, sin, mask, alibi TensorID) 
 }
 
 // dropoutAdd is residual + dropout(x).
-func (b *Builder) dropoutAdd(x, residual TensorID, p float64) TensorID {
+func (b forward) dropoutAdd(x, residual TensorID, p float64) TensorID {
 	d := b.dropout(x, p)
 	out := b.add(residual, d)
 	b.keep(x, residual, d)
@@ -132,7 +163,7 @@ func (b *Builder) dropoutAdd(x, residual TensorID, p float64) TensorID {
 }
 
 // falconHeads gives q [B, a, S, D] and k and v, which have one head where queries share one, else as many as q.
-func (b *Builder) falconHeads(p string, x TensorID) (fused, q, k, v TensorID) {
+func (b forward) falconHeads(p string, x TensorID) (fused, q, k, v TensorID) {
 	s := b.spec
 	n, seq, h, a, kv, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.KVHeads), int64(s.HeadDim)
 	fused = b.project(p, "query_key_value", x, h, (a+2*kv)*d, s.Bias.QKV)
@@ -162,13 +193,13 @@ func (b *Builder) falconHeads(p string, x TensorID) (fused, q, k, v TensorID) {
 }
 
 // indexed is x[..., [i], …]: one index of dimension i, copied by a list of indices.
-func (b *Builder) indexed(x TensorID, i int) TensorID {
+func (b forward) indexed(x TensorID, i int) TensorID {
 	v := *b.tensor(x)
 	b.emit(OpIndex, Attr{}, x)
 	return b.fresh(v.DType, v.Shape.With(i, 1), Dims{})
 }
 
-func (b *Builder) falconAttention(p string, norm OpID, x, pos, cos, sin, mask, alibi TensorID) TensorID {
+func (b forward) falconAttention(p string, norm OpID, x, pos, cos, sin, mask, alibi TensorID) TensorID {
 	s := b.spec
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	first := b.next()
@@ -210,7 +241,7 @@ func (b *Builder) falconAttention(p string, norm OpID, x, pos, cos, sin, mask, a
 }
 
 // falconEager is softmax((q·kᵀ)/√d + mask, dtype)·v, without dropout.
-func (b *Builder) falconEager(q, k, v, mask TensorID, dt DType) TensorID {
+func (b forward) falconEager(q, k, v, mask TensorID, dt DType) TensorID {
 	a := b.tensor(q).Shape.D[1]
 	scores := b.inPlace(OpDivScalar, b.matmul(q, b.expandHeads(b.transpose(k, 2, 3), a)))
 	sum := b.add(scores, mask)
@@ -221,7 +252,7 @@ func (b *Builder) falconEager(q, k, v, mask TensorID, dt DType) TensorID {
 }
 
 // falconAlibi adds alibi in fp32 before the scale, and drops out. It gives its locals too.
-func (b *Builder) falconAlibi(q, k, v, mask, alibi TensorID, dt DType) (TensorID, []TensorID) {
+func (b forward) falconAlibi(q, k, v, mask, alibi TensorID, dt DType) (TensorID, []TensorID) {
 	s := b.spec
 	a := b.tensor(q).Shape.D[1]
 	product := b.matmul(q, b.expandHeads(b.transpose(k, 2, 3), a))
@@ -236,15 +267,73 @@ func (b *Builder) falconAlibi(q, k, v, mask, alibi TensorID, dt DType) (TensorID
 	return b.matmul(probs, b.expandHeads(v, a)), []TensorID{product, scores, logits}
 }
 
-// expandHeads is how torch.matmul sees an operand with one head where the other has a.
-func (b *Builder) expandHeads(x TensorID, a int64) TensorID {
-	s := b.tensor(x).Shape
-	return b.expand(b.castLow(x), s.D[0], a, s.D[2], s.D[3])
-}
-
 // inPlace is an elementwise op that writes over its input and saves nothing.
-func (b *Builder) inPlace(k Kind, x TensorID) TensorID {
+func (b forward) inPlace(k Kind, x TensorID) TensorID {
 	v := *b.tensor(x)
 	b.emit(k, Attr{}, x)
 	return b.output(v)
+}
+
+// falconConfig: the 7B block has one key/value head with multi_query, else one a query head; num_kv_heads counts in the new
+// decoder architecture only. Positions are rotary unless alibi is set.
+func falconConfig(c *config, s *Spec) {
+	if v := c.get("alibi"); v != nil && v.Value == "true" {
+		s.Positions = "alibi"
+		c.spec["positions"] = v
+	}
+	if v := c.get("num_ln_in_parallel_attn"); v != nil {
+		switch {
+		case sameScalar(v, "1") && s.NewDecoder:
+			s.SharedNorm = true
+			c.spec["shared_norm"] = v
+		case sameScalar(v, "1") || sameScalar(v, "2") && s.NewDecoder:
+		case s.NewDecoder:
+			c.at(v, "falcon with num_ln_in_parallel_attn: %s is not modelled: only 1 and 2 are", shown(v))
+		default:
+			c.at(v, "falcon with num_ln_in_parallel_attn: %s is not modelled: without new_decoder_architecture only 1 is", shown(v))
+		}
+	}
+	if s.NewDecoder {
+		s.KVHeads = s.Heads
+		if v := c.get("num_kv_heads"); v != nil {
+			c.spec["kv_heads"] = v
+			c.value(s, fieldOf("kv_heads"), v)
+		}
+		return
+	}
+	s.KVHeads = 1
+	if v := c.get("multi_query"); v != nil && v.Value == "false" {
+		if s.Heads == 1 { // kv_heads 1 means multi_query, which takes keys and values out of the projection by copies
+			c.at(v, "falcon with multi_query: false is not modelled for one attention head")
+		}
+		s.KVHeads = s.Heads
+		c.spec["kv_heads"] = v
+		if n := c.get("num_kv_heads"); n != nil && !sameScalar(n, strconv.Itoa(s.Heads)) {
+			c.at(n, "falcon with multi_query: false and num_kv_heads: %s is no model: without new_decoder_architecture the class splits its projection into %d heads", shown(n), s.Heads)
+		}
+	}
+}
+
+// falconToConfig is falconConfig's inverse.
+func falconToConfig(s *Spec, config map[string]any) {
+	config["alibi"], config["multi_query"], config["num_kv_heads"] = s.Positions == "alibi", s.KVHeads == 1, s.KVHeads
+	if s.SharedNorm {
+		config["num_ln_in_parallel_attn"] = 1
+	}
+}
+
+// falconDefaults: one key head (multi_query), but for the new decoder architecture.
+func falconDefaults(s *Spec, given func(string) bool) {
+	if !given("kv_heads") && !s.NewDecoder {
+		s.KVHeads = 1
+	}
+}
+
+func falconProblems(s *Spec, add func(key, format string, args ...any)) {
+	if !s.NewDecoder && s.KVHeads != 1 && s.KVHeads != s.Heads {
+		add("kv_heads", "kv_heads %d: without new_decoder, Falcon has 1 or as many as heads", s.KVHeads)
+	}
+	if s.NewDecoder && !s.ParallelResidual {
+		add("parallel_residual", "falcon: the new decoder architecture is parallel: otherwise the class has no norm for its MLP")
+	}
 }

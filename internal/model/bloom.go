@@ -5,9 +5,39 @@ import (
 	"strconv"
 )
 
+var bloom = class{
+	arch: "bloom", own: []string{"activation"}, heads: []string{"BloomForCausalLM"}, eager: true,
+	spec: Spec{
+		L: 2, H: 64, Heads: 8, Vocab: 250880, Norm: "layernorm", NormOrder: "pre", Activation: "gelu_tanh", Positions: "alibi",
+		Bias: allBias, Tied: true,
+	},
+	keys: concat([]hfKey{
+		{"num_hidden_layers", "L"},
+		{"n_embed", "H"},
+		{"num_attention_heads", "heads"},
+		{"n_layer", "L"},
+		{"hidden_size", "H"},
+		{"n_head", "heads"},
+		{"vocab_size", "vocab"},
+		{"attention_dropout", "dropout.attention"},
+		{"hidden_dropout", "dropout.residual"},
+		{"seq_length", "max_positions"},
+		{"apply_residual_connection_post_layernorm", "normed_residual"},
+	}, tiedKey),
+	forward: forward.bloom,
+	linears: []string{"query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"},
+	targets: []string{"query_key_value"},
+	derive:  bloomConfig,
+	parts: parts{
+		"attn": module("self_attention"), "mlp": module("mlp"), "core": core("self_attention"), "norm1": fan("input_layernorm", "self_attention", "query_key_value"),
+		"norm2": fan("post_attention_layernorm", "mlp", "dense_h_to_4h"), "act": fan("mlp.gelu_impl", "mlp", "dense_4h_to_h"),
+	},
+	tuple: true,
+}
+
 // bloom is BloomForCausalLM, whose attention is its own (baddbmm onto alibi) and whose GELU is an autograd function.
 // Source: transformers/models/bloom/modeling_bloom.py.
-func (b *Builder) bloom() {
+func (b forward) bloom() {
 	s := b.spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	ids := b.static("input_ids", Input, I64, Shape(n, seq))
@@ -36,7 +66,7 @@ func (b *Builder) bloom() {
 	b.lmHead(y, table, "lm_head", labels)
 }
 
-func (b *Builder) bloomLayer(p string, x, mask, alibi TensorID) (out, weights TensorID) {
+func (b forward) bloomLayer(p string, x, mask, alibi TensorID) (out, weights TensorID) {
 	h := int64(b.spec.H)
 	first := b.next()
 	residual := func(x, y TensorID) TensorID {
@@ -59,7 +89,7 @@ func (b *Builder) bloomLayer(p string, x, mask, alibi TensorID) (out, weights Te
 	return out, weights
 }
 
-func (b *Builder) bloomAttention(p string, norm OpID, x, residual, mask, alibi TensorID) TensorID {
+func (b forward) bloomAttention(p string, norm OpID, x, residual, mask, alibi TensorID) TensorID {
 	s := b.spec
 	n, seq, h, a, d := int64(s.B), int64(s.S), int64(s.H), int64(s.Heads), int64(s.HeadDim)
 	first := b.next()
@@ -92,7 +122,7 @@ func (b *Builder) bloomAttention(p string, norm OpID, x, residual, mask, alibi T
 
 // baddbmm is c + α·a·b, in autocast's 16-bit list. Backward multiplies by α unless it is 1.
 // Source: torch/csrc/autograd/FunctionsManual.cpp, maybe_multiply.
-func (b *Builder) baddbmm(c, x, y TensorID, alpha float64) TensorID {
+func (b forward) baddbmm(c, x, y TensorID, alpha float64) TensorID {
 	lc, lx, ly := b.castLow(c), b.castLow(x), b.castLow(y)
 	sx, sy, dt := b.tensor(lx).Shape, b.tensor(ly).Shape, b.tensor(lx).DType
 	kind := OpBAddBMM
@@ -103,7 +133,7 @@ func (b *Builder) baddbmm(c, x, y TensorID, alpha float64) TensorID {
 	return b.fresh(dt, Shape(sx.D[0], sx.D[1], sy.D[2]), Dims{})
 }
 
-func (b *Builder) bloomMLP(p string, norm OpID, x, residual TensorID) TensorID {
+func (b forward) bloomMLP(p string, norm OpID, x, residual TensorID) TensorID {
 	s := b.spec
 	h, f := int64(s.H), int64(s.FFN)
 	first := b.next()
@@ -121,7 +151,7 @@ func (b *Builder) bloomMLP(p string, norm OpID, x, residual TensorID) TensorID {
 
 // bloomGelu is x * 0.5 * (1.0 + tanh(0.79788456 * x * (1 + 0.044715 * x * x))) inside an autograd function, which
 // saves x alone.
-func (b *Builder) bloomGelu(x TensorID) TensorID {
+func (b forward) bloomGelu(x TensorID) TensorID {
 	v := *b.tensor(x)
 	plain := func(name string, ins ...TensorID) TensorID { return b.plain(name, v.DType, v.Shape, ins...) }
 	half := plain("aten.mul", x)
@@ -131,4 +161,12 @@ func (b *Builder) bloomGelu(x TensorID) TensorID {
 	one := plain("aten.add", plain("aten.tanh", inner))
 	b.emit(OpBloomGelu, Attr{}, x, half, one)
 	return b.fresh(v.DType, v.Shape, Dims{})
+}
+
+// bloomConfig: products in slices are those of a checkpoint that was trained in several parts.
+func bloomConfig(c *config, _ *Spec) {
+	parts := c.get("pretraining_tp")
+	if v := c.get("slow_but_exact"); v != nil && v.Value == "true" && parts != nil && !sameScalar(parts, "1") {
+		c.at(v, "bloom with slow_but_exact: true and pretraining_tp: %s is not modelled: only false is", shown(parts))
+	}
 }
