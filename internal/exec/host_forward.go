@@ -28,7 +28,6 @@ func init() {
 		model.OpAdd:       elementwise(func(x, y float32) float32 { return x + y }),
 		model.OpSub:       elementwise(func(x, y float32) float32 { return x - y }),
 		model.OpMul:       elementwise(func(x, y float32) float32 { return x * y }),
-		model.OpDiv:       elementwise(func(x, y float32) float32 { return x / y }),
 		model.OpAddScalar: withScalar(func(x, s float32) float32 { return x + s }),
 		model.OpMulScalar: withScalar(func(x, s float32) float32 { return x * s }),
 		model.OpDivScalar: withScalar(func(x, s float32) float32 { return x / s }),
