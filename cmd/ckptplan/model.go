@@ -114,7 +114,7 @@ func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec,
 	if given("lora") {
 		over.LoRA = &o.lora
 	}
-	if err := spec.Override(over); err != nil {
+	if err := model.Override(spec, over); err != nil {
 		return nil, &usageError{err}
 	}
 	return spec, nil

@@ -282,7 +282,7 @@ func (o *optimizeOptions) checkGlobal(spec *model.Spec) error {
 		return nil
 	}
 	probe, one := *spec, 1
-	if err := probe.Override(model.Overrides{Batch: &one, GradAccum: (*int)(&o.global)}); err != nil {
+	if err := model.Override(&probe, model.Overrides{Batch: &one, GradAccum: (*int)(&o.global)}); err != nil {
 		return usagef("--global-batch: %w", err)
 	}
 	return nil

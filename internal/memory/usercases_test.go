@@ -21,7 +21,7 @@ func programOf(t testing.TB, preset string, o model.Overrides) *Program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Override(o); err != nil {
+	if err := model.Override(s, o); err != nil {
 		t.Fatal(err)
 	}
 	g, err := s.Build()

@@ -34,14 +34,3 @@ func (s *Spec) build(cpu bool) (*Graph, error) {
 	b.g.Step.Registered = b.g.registered(c.modules)
 	return b.g, nil
 }
-
-// flash2 is the reason why the flash-attn package cannot run the model, or nil.
-func (s *Spec) flash2() error {
-	switch {
-	case s.Positions == "alibi" || s.Positions == "relative" || s.Arch == "torch-encoder":
-		return fmt.Errorf("attention flash2 is not modelled for arch %s with %s positions: use sdpa or eager", s.Arch, s.Positions)
-	case s.Precision == FP32:
-		return fmt.Errorf("attention flash2 has no fp32 kernel: use bf16, fp16 or amp, or attention sdpa")
-	}
-	return nil
-}

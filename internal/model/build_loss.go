@@ -95,15 +95,6 @@ func (b *Builder) keepLogits(logits TensorID) {
 	b.keepUntil(logits, until)
 }
 
-// Chunkable is true for the classes whose head and loss can be computed in parts: causal language models.
-func (s *Spec) Chunkable() bool {
-	switch s.Arch {
-	case "bert", "roberta", "vit", "t5", "torch-encoder", "custom":
-		return false
-	}
-	return true
-}
-
 // scaleLogits caps or scales logits where the spec says so: tanh(x/c)*c (Gemma 2), x*c (Cohere and Granite).
 func (b *Builder) scaleLogits(x TensorID) TensorID {
 	role := func(x TensorID) TensorID {

@@ -166,3 +166,43 @@ var (
 )
 
 var allBias = Bias{QKV: true, Out: true, MLP: true, Norm: true}
+
+// takesNorm is true for the class's own norm, and for the common RMSNorm in one kernel.
+func (c *class) takesNorm(norm string) bool {
+	return c.arch == "custom" || norm == c.spec.Norm || norm == "rmsnorm-fused" && c.fusesNorm()
+}
+
+// fusesNorm is true if the class's norm is the RMSNorm that a fused kernel computes.
+func (c *class) fusesNorm() bool { return c.spec.Norm == "rmsnorm" && !slices.Contains(c.own, "norm") }
+
+// normWords are the norms that the class takes.
+func (c *class) normWords() string {
+	switch {
+	case c.fusesNorm():
+		return "rmsnorm, composed as Hugging Face does, or rmsnorm-fused"
+	case slices.Contains(c.own, "norm"):
+		return "rmsnorm alone, of its own kind, for which no fused kernel is modelled"
+	}
+	return c.spec.Norm
+}
+
+// honours is true for a key that may differ from the class's defaults.
+func (c *class) honours(key string) bool {
+	switch key {
+	case "name", "arch", "L", "S", "H", "B", "heads", "dtype", "attention", "checkpoint", "ffn", "activation", "norm":
+		return true
+	case "vocab":
+		if c.spec.Vocab > 0 {
+			return true
+		}
+	}
+	if strings.HasPrefix(key, "train.") || strings.HasPrefix(key, "parallel.") || slices.Contains(c.varies, key) {
+		return true
+	}
+	for _, k := range c.keys {
+		if slices.Contains(strings.Fields(k.spec), key) {
+			return true
+		}
+	}
+	return false
+}

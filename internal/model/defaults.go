@@ -2,8 +2,6 @@ package model
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -155,66 +153,6 @@ func fillTraining(s *Spec, c *class, given func(string) bool) {
 			*degree.p = 1
 		}
 	}
-}
-
-func copyValue(dst, src any) {
-	switch d := dst.(type) {
-	case *int:
-		*d = *src.(*int)
-	case *float64:
-		*d = *src.(*float64)
-	case *bool:
-		*d = *src.(*bool)
-	case *string:
-		*d = *src.(*string)
-	case *Precision:
-		*d = *src.(*Precision)
-	case *[]string:
-		*d = slices.Clone(*src.(*[]string))
-	case *[]int:
-		*d = slices.Clone(*src.(*[]int))
-	}
-}
-
-func sameValue(a, b any) bool {
-	switch a := a.(type) {
-	case *int:
-		return *a == *b.(*int)
-	case *float64:
-		return *a == *b.(*float64)
-	case *bool:
-		return *a == *b.(*bool)
-	case *string:
-		return *a == *b.(*string)
-	case *Precision:
-		return *a == *b.(*Precision)
-	case *[]string:
-		return slices.Equal(*a, *b.(*[]string))
-	case *[]int:
-		return slices.Equal(*a, *b.(*[]int))
-	}
-	return false
-}
-
-// printValue is a value as a document has it.
-func printValue(p any) string {
-	switch p := p.(type) {
-	case *int:
-		return strconv.Itoa(*p)
-	case *float64:
-		return strconv.FormatFloat(*p, 'g', -1, 64)
-	case *bool:
-		return strconv.FormatBool(*p)
-	case *string:
-		return *p
-	case *Precision:
-		return string(*p)
-	case *[]string:
-		return "[" + strings.Join(*p, ", ") + "]"
-	case *[]int:
-		return strings.ReplaceAll(fmt.Sprint(*p), " ", ", ")
-	}
-	return ""
 }
 
 // defaultsInWords names every value that the document left out and that says something: not what is absent (no

@@ -16,7 +16,7 @@ import (
 // lists them. replaced are keys of the run (dtype, attention) that the caller sets itself: what the file says of them is
 // how its checkpoint was saved, and is not read. The error is a Diagnostics.
 func LoadHF(name string, src []byte, replaced ...string) (*Spec, error) {
-	r := newReader(name, src)
+	r := newReader(newSource(name, src))
 	if r.unreadable(src, "a config.json") {
 		return nil, r.diags
 	}
@@ -31,7 +31,7 @@ func LoadHF(name string, src []byte, replaced ...string) (*Spec, error) {
 	}
 	s := c.read(cl)
 	if len(r.diags) == 0 {
-		for _, p := range s.problems() {
+		for _, p := range problems(s) {
 			if p.key == "dtype" && c.dtype != nil {
 				c.at(c.dtype, "%s", p.text)
 			} else {

@@ -42,7 +42,7 @@ func FlagOf(name string) string {
 
 // Override applies o to a loaded spec through the validation of Load. An error names the flag; the spec is then
 // unchanged. Warnings are renewed, and Defaults no longer list what a flag gives.
-func (s *Spec) Override(o Overrides) error {
+func Override(s *Spec, o Overrides) error {
 	t := *s
 	var set []string
 	for _, c := range []struct {
@@ -98,7 +98,7 @@ func (s *Spec) Override(o Overrides) error {
 	if o.Seq != nil && t.DecoderL > 0 && t.DecoderS == s.S {
 		t.DecoderS = t.S
 	}
-	if ps := t.problems(); len(ps) > 0 {
+	if ps := problems(&t); len(ps) > 0 {
 		if f := flags[ps[0].key]; f != "" {
 			return fmt.Errorf("%s: %s", f, ps[0].text)
 		}

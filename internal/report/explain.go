@@ -112,7 +112,7 @@ func (e *Estimation) contribution(p *Price, text string) (*Assumption, error) {
 		return without("against --keep-logits=false", func(s *model.Spec) { s.Train.KeepLogits = false })
 	case word == "activation" && e.study.Spec.Activation == composed:
 		return without("against the same function in one kernel, --activation gelu_tanh", func(s *model.Spec) { s.Activation = oneKernel })
-	case word == "norm" && e.study.Spec.FusesNorm():
+	case word == "norm" && model.FusesNorm(e.study.Spec):
 		return without("against the same norm in one kernel, --norm "+fusedNorm, func(s *model.Spec) { s.Norm = fusedNorm })
 	case strings.HasPrefix(word, "dropout"):
 		return without("against dropout 0", func(s *model.Spec) { s.Dropout = model.Dropout{} })
@@ -161,7 +161,7 @@ func (e *Estimation) remarks(p *Price) []string {
 	} else {
 		say("use_cache is counted as off: a Hugging Face config has it on, set it to False for training")
 	}
-	say("the ops are those of %s: other releases may keep other tensors", s.Releases())
+	say("the ops are those of %s: other releases may keep other tensors", model.Releases(s))
 	say("the peak is that of eager mode: torch.compile fuses, and recomputes by its own plan; verify it with compilation on")
 	say("nvidia-smi shows the tensors and the reserve: allocator rounding and the CUDA context are not tensors")
 	say("GB are 10⁹ bytes, GiB 2³⁰: a card sold as %s has %s for PyTorch", e.budget.Sheet.SoldAs.Decimal(), e.budget.Sheet.TotalBytes.Both())

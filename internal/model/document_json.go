@@ -16,7 +16,7 @@ const maxDepth = 64
 
 // json parses a JSON object into the node tree that YAML documents have, so that one reader serves both. It returns
 // nil after reporting what is wrong.
-func (r *reader) json(src []byte) *yaml.Node {
+func (r *source) json(src []byte) *yaml.Node {
 	p := &jsonParser{src: src, dec: json.NewDecoder(bytes.NewReader(src))}
 	var whole json.RawMessage
 	err := json.Unmarshal(src, &whole) // every syntax error, with its offset

@@ -11,15 +11,6 @@ type field struct {
 	span realSpan        // accepted numbers of a *float64
 }
 
-// realSpan is a range of real numbers.
-type realSpan uint8
-
-const (
-	probability realSpan = iota // [0, 1)
-	share                       // (0, 1]
-	positive                    // (0, ∞)
-)
-
 // Accepted words of the keys that take one.
 var (
 	precisions  = []string{"fp32", "bf16", "fp16", "amp-bf16", "amp-fp16"}
