@@ -252,7 +252,7 @@ func bertConfig(c *config, s *Spec) {
 }
 
 func bertToConfig(s *Spec, config map[string]any) {
-	config["classifier_dropout"] = s.Dropout.Classifier
+	config["classifier_dropout"] = real64(s.Dropout.Classifier)
 	if s.Labels > 0 {
 		config["num_labels"] = s.Labels
 	}

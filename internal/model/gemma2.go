@@ -30,10 +30,10 @@ func gemma2Config(c *config, s *Spec) {
 func gemma2ToConfig(s *Spec, config map[string]any) {
 	config["final_logit_softcapping"], config["attn_logit_softcapping"] = nil, nil
 	if s.LogitSoftcap {
-		config["final_logit_softcapping"] = float64(logitSoftcap)
+		config["final_logit_softcapping"] = real64(logitSoftcap)
 	}
 	if s.AttnSoftcap {
-		config["attn_logit_softcapping"] = float64(attnSoftcap)
+		config["attn_logit_softcapping"] = real64(attnSoftcap)
 	}
 }
 

@@ -17,7 +17,7 @@ var granite = class{
 
 func graniteToConfig(s *Spec, config map[string]any) {
 	if s.LogitScale {
-		config["logits_scaling"] = 8.0
+		config["logits_scaling"] = real64(8)
 	}
 }
 

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 )
 
@@ -107,6 +108,18 @@ func (c *class) config(s *Spec) (config map[string]any, unsayable string) {
 	return config, unsayable
 }
 
+// real64 is written with a point, 30.0: configuration classes refuse a whole number where they want a real one.
+type real64 float64
+
+// MarshalJSON writes the point.
+func (x real64) MarshalJSON() ([]byte, error) {
+	text := strconv.FormatFloat(float64(x), 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return []byte(text), nil
+}
+
 // configValue is a value as a config.json has it, or nil.
 func configValue(f *field, s *Spec) any {
 	switch p := f.ptr(s).(type) {
@@ -115,7 +128,7 @@ func configValue(f *field, s *Spec) any {
 			return *p
 		}
 	case *float64:
-		return *p
+		return real64(*p)
 	case *bool:
 		return *p
 	case *string:
