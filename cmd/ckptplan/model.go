@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ckptplan/internal/model"
-	"ckptplan/internal/optimizer"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy"
 	"ckptplan/internal/study"
@@ -36,22 +36,21 @@ type modelOptions struct {
 
 func (o *modelOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Var(&o.batch, "batch", "micro batch: `sequences` a forward pass")
-	f.Var(&o.seq, "seq", "sequence length in `tokens`")
-	f.Var(&o.gradAccum, "grad-accum", "micro `batches` a step")
-	f.Var(&o.lossChunks, "loss-chunks", "`parts` in which head and loss of a causal language model are computed, and recomputed (default 1)")
-	f.StringVar(&o.precision, "precision", "", "bf16, fp16, fp32, amp-bf16 or amp-fp16 (amp: fp32 weights under autocast)")
-	f.StringVar(&o.attention, "attention", "", "attention: eager, sdpa, math or flash2")
-	f.StringVar(&o.activation, "activation", "", "MLP activation: gelu, gelu_new (composed of single ops, as Hugging Face does), gelu_tanh (the same in one kernel), silu, relu, …")
-	f.StringVar(&o.norm, "norm", "", "norm: layernorm, rmsnorm (composed of single ops, as Hugging Face does) or rmsnorm-fused (the same in one kernel)")
-	f.StringVar(&o.optimizer, "optimizer", "", optimizer.Help())
-	f.BoolVar(&o.keepLogits, "keep-logits", true, "the caller holds the model's output during backward")
-	f.StringVar(&o.lora, "lora", "", "adapters: r=16,alpha=32,dropout=0,dtype=fp32,targets=q_proj+v_proj")
-	complete(cmd, "precision", "bf16", "fp16", "fp32", "amp-bf16", "amp-fp16")
-	complete(cmd, "attention", "eager", "sdpa", "math", "flash2")
-	complete(cmd, "activation", "gelu", "gelu_new", "gelu_tanh", "gelu_fast", "silu", "relu", "tanh", "quick_gelu")
-	complete(cmd, "norm", "layernorm", "rmsnorm", "rmsnorm-fused")
-	complete(cmd, "optimizer", optimizer.Names()...)
+	for name, v := range map[string]pflag.Value{"batch": &o.batch, "seq": &o.seq, "grad-accum": &o.gradAccum, "loss-chunks": &o.lossChunks} {
+		help, _ := model.Flag(name)
+		f.Var(v, name, help)
+	}
+	for name, v := range map[string]*string{
+		"precision": &o.precision, "attention": &o.attention, "activation": &o.activation, "norm": &o.norm, "optimizer": &o.optimizer, "lora": &o.lora,
+	} {
+		help, words := model.Flag(name)
+		f.StringVar(v, name, "", help)
+		if words != nil {
+			complete(cmd, name, words...)
+		}
+	}
+	help, _ := model.Flag("keep-logits")
+	f.BoolVar(&o.keepLogits, "keep-logits", true, help)
 	cmd.ValidArgsFunction = completeModel
 	section(cmd, modelSection)
 }
@@ -118,7 +117,7 @@ func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec,
 	if given("lora") {
 		over.LoRA = &o.lora
 	}
-	if err := spec.Override(over); err != nil {
+	if err := model.Override(spec, over); err != nil {
 		return nil, &usageError{err}
 	}
 	return spec, nil

@@ -149,7 +149,7 @@ func (c *checker) replay() error {
 	if p := c.f.Predicted; p != nil && p.GPU == c.c.Card.Name {
 		equal(c.Report, "predicted.step_ns", p.StepTime, tl.Times.Step(), "")
 	}
-	micro := int64(max(1, c.p.Graph.Spec.Train.GradAccum))
+	micro := int64(c.p.Graph.Step.MicroBatches)
 	c.extra = tl.Times.Extra() / micro
 	equal(c.Report, "time.extra_ns", c.c.Time.Extra, c.extra, "recomputation and transfers of a micro-batch")
 	return nil

@@ -128,7 +128,7 @@ func (c *checker) nestRows(was, is *nest, options []plan.Option) {
 // rows'.
 func (c *checker) nestMixes(n *nest, options []plan.Option) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	micro := int64(max(1, c.p.Graph.Spec.Train.GradAccum))
+	micro := int64(c.p.Graph.Step.MicroBatches)
 	var most int64
 	for range mixes {
 		list := drawList(rng, n, 0, len(n.stages)-1, 0)

@@ -104,7 +104,7 @@ func handedOver(g *model.Graph, block int, stream bool) map[model.StorageID]bool
 			if born < before.First || born >= before.End {
 				continue
 			}
-			if !stream || x.Grad || x.Shape.N == 3 && x.Shape.At(-1) == int64(g.Spec.H) {
+			if !stream || x.Grad || x.Shape.N == 3 && x.Shape.At(-1) == g.Step.Hidden {
 				out[x.Storage] = true
 			}
 		}

@@ -66,7 +66,7 @@ func (c *compiler) arg(op *model.Op, s model.Slot, room *grad) *grad {
 	return room
 }
 
-func (c *compiler) step(op *model.Op, s *model.Step) *grad {
+func (c *compiler) step(op *model.Op, s *model.Call) *grad {
 	args := &c.args
 	n := 0
 	w := work{}
@@ -167,7 +167,7 @@ func (c *compiler) viewOf(g *grad, shape, stride model.Dims) *grad {
 // product is a gradient of a matrix product. For 2-D operands stored column by column PyTorch computes the transposed
 // product and returns a view of it (mm_mat1_backward, mm_mat2_backward in FunctionsManual.cpp); the operand whose
 // gradient it is comes third.
-func (c *compiler) product(op *model.Op, s *model.Step, args []*grad, w work) *grad {
+func (c *compiler) product(op *model.Op, s *model.Call, args []*grad, w work) *grad {
 	g, other := args[0], args[1]
 	w.flops, w.mat = c.g.FLOPs(op), true
 	n := int(g.Shape.N)

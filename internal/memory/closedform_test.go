@@ -199,7 +199,7 @@ func TestWholeModels(t *testing.T) {
 			}
 			ids := int64(0)
 			if tt.strategy == "full" && strings.HasPrefix(tt.name, "Llama") {
-				ids = 8 * int64(p.Graph.Spec.S)
+				ids = 8 * int64(model.SpecOf(p.Graph).S)
 			}
 			check := func(what string, got, want int64) {
 				got -= ids

@@ -148,7 +148,7 @@ func genNodes(t *rapid.T, g *model.Graph, lo, hi, depth int) []plan.Node {
 
 // oneStack is true for layers that are all of the encoder, or all of the decoder.
 func oneStack(g *model.Graph, first, last int) bool {
-	s := g.Spec
+	s := model.SpecOf(g)
 	return s.DecoderL == 0 || last < s.L || first >= s.L
 }
 
@@ -243,7 +243,7 @@ func TestEveryStepReturnsToItsState(t *testing.T) {
 		}
 		pl := genPlan(t, g)
 		s := scheduleOf(t, watched(Compile(g)), pl)
-		if g.Spec.Train.GradAccum > 1 && rapid.Bool().Draw(t, "interleaved") {
+		if g.Step.MicroBatches > 1 && rapid.Bool().Draw(t, "interleaved") {
 			s.Passes = []Pass{{Forward, 0, 1}, {Forward, 1, 1}, {Backward, 0, 1}, {Forward, 2, 1}, {Backward, 1, 1}, {Backward, 2, 1}, {Optimizer, 0, 1}}
 		}
 		m := newMachine(s)
@@ -274,7 +274,7 @@ func TestEveryStepReturnsToItsState(t *testing.T) {
 				}
 			}
 		}
-		if got := res[1].BeforeBackward - res[0].BeforeBackward; got != stateBytes(g) && g.Spec.Train.GradAccum == 1 {
+		if got := res[1].BeforeBackward - res[0].BeforeBackward; got != stateBytes(g) && g.Step.MicroBatches == 1 {
 			t.Fatalf("the second step starts backward with %d bytes more, want the state's %d", got, stateBytes(g))
 		}
 	})
@@ -331,7 +331,7 @@ func (l *ledger) node(op model.OpID) {
 
 // stateBytes is what AdamW keeps: two tensors like each trained parameter that the loss depends on, and 4 bytes.
 func stateBytes(g *model.Graph) (n int64) {
-	if !strings.HasPrefix(g.Spec.Train.Optimizer, "adamw") {
+	if !strings.HasPrefix(g.Step.Optimizer, "adamw") {
 		return 0
 	}
 	reached := map[model.ParamID]bool{}

@@ -35,7 +35,7 @@ func (m *machine) update() {
 	}
 	if n := len(row.OneByOne) - 1; n >= 0 {
 		first, last := len(row.AtOnce), model.ParamID(model.None)
-		for _, i := range m.g.Registered() {
+		for _, i := range m.g.Step.Registered {
 			if m.grad[i] == 0 {
 				continue
 			}

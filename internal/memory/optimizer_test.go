@@ -21,7 +21,7 @@ func TestOptimizerIsARow(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all, most int64
-	order := g.Registered()
+	order := g.Step.Registered
 	for k, i := range order {
 		all += g.Params[i].Bytes
 		pair := g.Params[i].Bytes

@@ -25,8 +25,8 @@ func NewPrograms(spec *model.Spec, cpu bool) *Programs {
 // Kin are the programs of the same model, p among them.
 func (p *Program) Kin() *Programs {
 	if p.kin == nil {
-		p.kin = NewPrograms(p.Graph.Spec, p.Graph.Options.CPU)
-		p.kin.built[p.kin.kind(p.Graph.Options.Checkpoint)] = p
+		p.kin = NewPrograms(model.SpecOf(p.Graph), p.Graph.Step.CPU)
+		p.kin.built[p.kin.kind(p.Graph.Step.Checkpoint)] = p
 	}
 	return p.kin
 }

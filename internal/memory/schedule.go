@@ -56,12 +56,12 @@ type Region struct {
 
 // Lower turns a plan into regions over the program's ops. It is an error to name a part that a layer does not have.
 func Lower(p *Program, pl *plan.Plan) (*Schedule, error) {
-	train := &p.Graph.Spec.Train
-	opt, err := optimizer.Lookup(train.Optimizer)
+	step := &p.Graph.Step
+	opt, err := optimizer.Lookup(step.Optimizer)
 	if err != nil {
 		return nil, err
 	}
-	s := &Schedule{Program: p, Owner: make([]int32, len(p.Graph.Ops)), Passes: accumulated(int64(train.GradAccum)), Optimizer: opt}
+	s := &Schedule{Program: p, Owner: make([]int32, len(p.Graph.Ops)), Passes: accumulated(int64(step.MicroBatches)), Optimizer: opt}
 	for i := range s.Owner {
 		s.Owner[i] = -1
 	}
@@ -159,7 +159,7 @@ func noPart(g *model.Graph, layer int, name string) error {
 			has = append(has, known)
 		}
 	}
-	return fmt.Errorf("layer %d has no part %q that a checkpoint could wrap: %s with attention %s has %s", layer, name, g.Spec.Arch, g.Spec.Attention, strings.Join(has, ", "))
+	return fmt.Errorf("layer %d has no part %q that a checkpoint could wrap: %s with attention %s has %s", layer, name, g.Step.Class, g.Step.Attention, strings.Join(has, ", "))
 }
 
 func (s *Schedule) add(r Region) int32 {

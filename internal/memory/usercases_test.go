@@ -21,7 +21,7 @@ func programOf(t testing.TB, preset string, o model.Overrides) *Program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Override(o); err != nil {
+	if err := model.Override(s, o); err != nil {
 		t.Fatal(err)
 	}
 	g, err := model.Build(s, model.Options{})
@@ -44,7 +44,7 @@ func layerInputs(t *testing.T, p *Program) (bytes unit.Bytes) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := int64(p.Graph.Spec.B) * int64(p.Graph.Spec.S) * int64(p.Graph.Spec.H)
+	n := int64(model.SpecOf(p.Graph).B) * int64(model.SpecOf(p.Graph).S) * int64(model.SpecOf(p.Graph).H)
 	for _, r := range s.Regions {
 		for _, st := range r.Inputs {
 			if b := p.Graph.Storages[st].Bytes; b == 2*n {

@@ -2,42 +2,6 @@ package model
 
 import "fmt"
 
-// arch writes one model class's forward pass and loss.
-type arch func(b *Builder)
-
-// builders maps Spec.Arch to the class it models.
-var builders map[string]arch
-
-func init() {
-	builders = map[string]arch{
-		"gpt2":          (*Builder).gpt2,
-		"bert":          (*Builder).bert,
-		"roberta":       (*Builder).bert,
-		"vit":           (*Builder).vit,
-		"gpt-neox":      (*Builder).neox,
-		"opt":           (*Builder).opt,
-		"phi":           (*Builder).phi,
-		"falcon":        (*Builder).falcon,
-		"bloom":         (*Builder).bloom,
-		"t5":            (*Builder).t5,
-		"llama":         (*Builder).llama,
-		"mistral":       (*Builder).llama,
-		"qwen2":         (*Builder).llama,
-		"qwen3":         (*Builder).llama,
-		"gemma":         (*Builder).gemma,
-		"gemma2":        (*Builder).gemma2,
-		"olmo2":         (*Builder).olmo2,
-		"starcoder2":    (*Builder).starcoder2,
-		"cohere":        (*Builder).cohere,
-		"phi3":          (*Builder).phi3,
-		"torch-encoder": (*Builder).torchEncoder,
-		"custom":        (*Builder).custom,
-		"granite":       (*Builder).granite,
-		"mixtral":       (*Builder).mixtral,
-		"qwen3-moe":     (*Builder).mixtral,
-	}
-}
-
 // Options are what the graph of a spec depends on beside the spec.
 type Options struct {
 	// CPU asks for the ops that PyTorch dispatches on the CPU, which has its own for dropout and attention, and for the
@@ -48,13 +12,19 @@ type Options struct {
 	Checkpoint string
 }
 
+// inputGrad: users of LoRA turn input gradients on together with any checkpointing.
+func (o Options) inputGrad() bool { return o.Checkpoint != "" && o.Checkpoint != "none" }
+
+// wholeLayers: some region is a layer or more of them, which is what gradient_checkpointing_enable does.
+func (o Options) wholeLayers() bool { return o.Checkpoint == "full" }
+
 // Build makes the graph of one forward pass with loss. The error names an arch that is not modelled.
 func Build(s *Spec, o Options) (*Graph, error) {
-	build, ok := builders[s.Arch]
-	if !ok {
+	c := classOf(s.Arch)
+	if c == nil {
 		return nil, fmt.Errorf("arch %q is not modelled", s.Arch)
 	}
-	if _, err := s.blockOps(); err != nil {
+	if _, err := blockOps(s); err != nil {
 		return nil, err
 	}
 	if s.Attention == "flash2" {
@@ -62,23 +32,13 @@ func Build(s *Spec, o Options) (*Graph, error) {
 			return nil, err
 		}
 	}
-	b := newBuilder(s, o)
+	b := newBuilder(s, c.constants, o)
 	if o.CPU {
 		b.g.RandomState = cpuRandomState
 	}
-	build(b)
-	b.held(b.g.Loss, DropAfterBackward) // by the caller; the losses of parts go when they are summed
+	c.forward(forward{b})
+	b.keepUntil(b.g.Loss, DropAfterBackward) // by the caller; the losses of parts go when they are summed
 	b.endBlock()
+	b.g.Step.Registered = b.g.registered(c.modules)
 	return b.g, nil
-}
-
-// flash2 is the reason why the flash-attn package cannot run the model, or nil.
-func (s *Spec) flash2() error {
-	switch {
-	case s.Positions == "alibi" || s.Positions == "relative" || s.Arch == "torch-encoder":
-		return fmt.Errorf("attention flash2 is not modelled for arch %s with %s positions: use sdpa or eager", s.Arch, s.Positions)
-	case s.Precision == FP32:
-		return fmt.Errorf("attention flash2 has no fp32 kernel: use bf16, fp16 or amp, or attention sdpa")
-	}
-	return nil
 }

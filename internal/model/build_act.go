@@ -22,7 +22,7 @@ func (b *Builder) activation(name string, x TensorID) TensorID {
 	case "gelu_fast":
 		return b.geluFast(x)
 	case "quick_gelu":
-		return b.mul(x, b.unary(OpSigmoid, b.by(b.mulScalar(x), 1.702)))
+		return b.mul(x, b.unary(OpSigmoid, b.withScalar(b.mulScalar(x), 1.702)))
 	}
 	panic("model: activation " + name)
 }
@@ -31,12 +31,12 @@ func (b *Builder) activation(name string, x TensorID) TensorID {
 //
 //	0.5 * x * (1.0 + tanh(√(2/π) * (x + 0.044715 * x³)))
 func (b *Builder) geluNew(x TensorID) TensorID {
-	half := b.by(b.mulScalar(x), 0.5)
-	cube := b.by(b.mulScalar(b.by(b.pow(x), 3)), 0.044715)
-	inner := b.by(b.mulScalar(b.add(x, cube)), math.Sqrt(2/math.Pi))
-	one := b.by(b.addScalar(b.unary(OpTanh, inner)), 1)
+	half := b.withScalar(b.mulScalar(x), 0.5)
+	cube := b.withScalar(b.mulScalar(b.withScalar(b.pow(x), 3)), 0.044715)
+	inner := b.withScalar(b.mulScalar(b.add(x, cube)), math.Sqrt(2/math.Pi))
+	one := b.withScalar(b.addScalar(b.unary(OpTanh, inner)), 1)
 	out := b.mul(half, one)
-	b.Live(x)
+	b.keep(x)
 	return out
 }
 
@@ -44,12 +44,12 @@ func (b *Builder) geluNew(x TensorID) TensorID {
 //
 //	0.5 * x * (1.0 + tanh(x * √(2/π) * (1.0 + 0.044715 * x * x)))
 func (b *Builder) geluFast(x TensorID) TensorID {
-	half := b.by(b.mulScalar(x), 0.5)
-	scaled := b.by(b.mulScalar(x), math.Sqrt(2/math.Pi))
-	square := b.mul(b.by(b.mulScalar(x), 0.044715), x)
-	inner := b.mul(scaled, b.by(b.addScalar(square), 1))
-	one := b.by(b.addScalar(b.unary(OpTanh, inner)), 1)
+	half := b.withScalar(b.mulScalar(x), 0.5)
+	scaled := b.withScalar(b.mulScalar(x), math.Sqrt(2/math.Pi))
+	square := b.mul(b.withScalar(b.mulScalar(x), 0.044715), x)
+	inner := b.mul(scaled, b.withScalar(b.addScalar(square), 1))
+	one := b.withScalar(b.addScalar(b.unary(OpTanh, inner)), 1)
 	out := b.mul(half, one)
-	b.Live(x)
+	b.keep(x)
 	return out
 }

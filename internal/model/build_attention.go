@@ -34,7 +34,7 @@ func (b *Builder) core(q, k, v TensorID, a attention, given ...TensorID) TensorI
 		o = b.sdpa(q, k, v, a)
 		o = b.contiguous(b.transpose(o, 1, 2))
 	}
-	b.Live(q, k, v)
+	b.keep(q, k, v)
 	b.span("core", first)
 	return o
 }
@@ -44,7 +44,7 @@ func (b *Builder) repeatKV(x TensorID, n int64) TensorID {
 	if n == 1 {
 		return x
 	}
-	s := b.t(x).Shape
+	s := b.tensor(x).Shape
 	e := b.expand(b.unsqueeze(x, 2), s.D[0], s.D[1], n, s.D[2], s.D[3])
 	return b.reshape(e, s.D[0], s.D[1]*n, s.D[2], s.D[3])
 }
@@ -53,36 +53,36 @@ func (b *Builder) repeatKV(x TensorID, n int64) TensorID {
 // holds them in a local (`hidden_states, _ = self.self_attn(…)`) until it returns: see endLayer.
 func (b *Builder) eager(q, k, v TensorID, a attention) TensorID {
 	kr, vr := b.repeatKV(k, a.groups), b.repeatKV(v, a.groups)
-	w := b.by(b.mulScalar(b.matmul(q, b.transpose(kr, 2, 3))), a.scale(b.t(q)))
+	w := b.withScalar(b.mulScalar(b.matmul(q, b.transpose(kr, 2, 3))), a.scale(b.tensor(q)))
 	if a.softcap {
-		w = b.by(b.mulScalar(b.unary(OpTanh, b.by(b.unary(OpDivScalar, w), attnSoftcap))), attnSoftcap)
+		w = b.withScalar(b.mulScalar(b.unary(OpTanh, b.withScalar(b.unary(OpDivScalar, w), attnSoftcap))), attnSoftcap)
 	}
 	if a.mask >= 0 {
 		w = b.add(w, a.mask)
 	}
 	scores := w
 	if a.fp32Softmax {
-		w = b.to(b.softmaxIn(w, F32), b.t(q).DType)
+		w = b.to(b.softmaxIn(w, F32), b.tensor(q).DType)
 	} else {
 		w = b.softmaxAuto(w)
 	}
-	b.Live(scores)
+	b.keep(scores)
 	if a.plainCast {
-		w = b.to(w, b.t(vr).DType) // a statement of its own
+		w = b.to(w, b.tensor(vr).DType) // a statement of its own
 	}
 	w = b.dropout(w, a.dropout)
 	o := b.transpose(b.matmul(w, vr), 1, 2)
 	if !a.keepLayout {
 		o = b.contiguous(o)
 	}
-	b.Live(kr, vr, w)
+	b.keep(kr, vr, w)
 	b.weights = w
 	return o
 }
 
 // softmaxIn is softmax(x, dtype=dt): a cast before the kernel, except for fp16 → fp32, which CUDA's kernel fuses.
 func (b *Builder) softmaxIn(x TensorID, dt DType) TensorID {
-	if b.t(x).DType == F16 && dt == F32 {
+	if b.tensor(x).DType == F16 && dt == F32 {
 		return b.softmax(x, dt)
 	}
 	return b.softmax(b.to(x, dt), dt)
@@ -93,7 +93,7 @@ func (b *Builder) softmaxAuto(x TensorID) TensorID {
 	if b.amp && !b.CPU {
 		return b.softmaxIn(x, F32)
 	}
-	return b.softmax(x, b.t(x).DType)
+	return b.softmax(x, b.tensor(x).DType)
 }
 
 // sdpa is F.scaled_dot_product_attention of Hugging Face's sdpa_attention_forward: heads grouped unless there is a
@@ -103,7 +103,7 @@ func (b *Builder) sdpa(q, k, v TensorID, a attention) TensorID {
 		k, v = b.repeatKV(k, a.groups), b.repeatKV(v, a.groups)
 	}
 	o := b.dotProduct(q, k, v, a)
-	b.Live(k, v)
+	b.keep(k, v)
 	return o
 }
 
@@ -112,41 +112,41 @@ func (b *Builder) sdpa(q, k, v TensorID, a attention) TensorID {
 // (enable_gqa).
 // Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp.
 func (b *Builder) dotProduct(q, k, v TensorID, a attention) TensorID {
-	q, k, v = b.lower(q), b.lower(k), b.lower(v)
+	q, k, v = b.castLow(q), b.castLow(k), b.castLow(v)
 	mask := a.mask
-	if mask >= 0 && b.t(mask).DType == F32 {
-		mask = b.lower(mask)
+	if mask >= 0 && b.tensor(mask).DType == F32 {
+		mask = b.castLow(mask)
 	}
-	d := b.t(q).Shape.At(-1)
+	d := b.tensor(q).Shape.At(-1)
 	var o TensorID
 	switch {
 	case b.CPU && a.dropout == 0 && b.spec.Attention != "math":
 		o = b.cpuAttention(q, k, v, mask, a)
 	case b.CPU:
 		o = b.mathAttention(q, k, v, mask, a)
-	case b.spec.Attention == "flash2" && b.t(q).DType.Low():
+	case b.spec.Attention == "flash2" && b.tensor(q).DType.Low():
 		o = b.flash(q, k, v, a) // the flash-attn package: causality, windows and grouped heads are the kernel's, no mask
-	case b.spec.Attention == "math" || a.groups == 1 && b.t(k).Shape.D[1] != b.t(q).Shape.D[1]:
+	case b.spec.Attention == "math" || a.groups == 1 && b.tensor(k).Shape.D[1] != b.tensor(q).Shape.D[1]:
 		o = b.mathAttention(q, k, v, mask, a)
-	case mask < 0 && b.t(q).DType.Low() && d == b.t(v).Shape.At(-1) && d <= 256:
+	case mask < 0 && b.tensor(q).DType.Low() && d == b.tensor(v).Shape.At(-1) && d <= 256:
 		o = b.flash(q, k, v, a)
-	case d*b.t(q).DType.Size()%16 == 0 && b.t(v).Shape.At(-1)*b.t(v).DType.Size()%16 == 0:
+	case d*b.tensor(q).DType.Size()%16 == 0 && b.tensor(v).Shape.At(-1)*b.tensor(v).DType.Size()%16 == 0:
 		o = b.efficient(q, k, v, mask, a)
 	default:
 		o = b.mathAttention(q, k, v, mask, a)
 	}
-	b.Live(q, k, v)
+	b.keep(q, k, v)
 	return o
 }
 
 // flash pads heads to a multiple of 8 before the kernel and slices the result.
 func (b *Builder) flash(q, k, v TensorID, a attention) TensorID {
-	scale := a.scale(b.t(q))
-	d := b.t(q).Shape.At(-1)
+	scale := a.scale(b.tensor(q))
+	d := b.tensor(q).Shape.At(-1)
 	if pad := (8 - d%8) % 8; pad > 0 {
 		q, k, v = b.pad(q, pad), b.pad(k, pad), b.pad(v, pad)
 	}
-	x := *b.t(q)
+	x := *b.tensor(q)
 	s := x.Shape
 	op := b.emit(OpFlashAttention, Attr{B: asAttr(a.causal)}, q, k, v)
 	op.Scalar, op.Drop = scale, a.dropout
@@ -162,24 +162,24 @@ func (b *Builder) flash(q, k, v TensorID, a attention) TensorID {
 
 // efficient keeps logsumexp with its rows padded to 32; a boolean mask becomes an additive one first.
 func (b *Builder) efficient(q, k, v, mask TensorID, a attention) TensorID {
-	x := *b.t(q)
+	x := *b.tensor(q)
 	s := x.Shape
 	ins := []TensorID{q, k, v}
 	if mask >= 0 {
 		bias := mask
-		if m := *b.t(mask); m.DType == Bool {
+		if m := *b.tensor(mask); m.DType == Bool {
 			bias = b.plain("aten.where", x.DType, m.Shape, mask)
 		}
-		if rest := b.t(bias).Shape.At(-1) % 16; rest != 0 {
-			w := b.t(bias).Shape.At(-1)
+		if rest := b.tensor(bias).Shape.At(-1) % 16; rest != 0 {
+			w := b.tensor(bias).Shape.At(-1)
 			bias = b.slice(b.pad(bias, 16-rest), -1, 0, w)
 		}
-		sk := b.t(k).Shape.D[2]
+		sk := b.tensor(k).Shape.D[2]
 		ins = append(ins, b.expand(bias, s.D[0], s.D[1], s.D[2], sk))
 	}
 	op := b.emit(OpEfficientAttention, Attr{B: asAttr(a.causal && mask < 0)}, ins...)
-	op.Scalar, op.Drop = a.scale(b.t(q)), a.dropout
-	o := b.fresh(x.DType, s.With(-1, b.t(v).Shape.At(-1)), headsLastOf(s.With(-1, b.t(v).Shape.At(-1))))
+	op.Scalar, op.Drop = a.scale(b.tensor(q)), a.dropout
+	o := b.fresh(x.DType, s.With(-1, b.tensor(v).Shape.At(-1)), headsLastOf(s.With(-1, b.tensor(v).Shape.At(-1))))
 	rows := (s.D[2] + 31) / 32 * 32
 	b.fresh(F32, Shape(s.D[0], s.D[1], rows), Dims{})
 	b.fresh(I64, Dims{}, Dims{})
@@ -210,7 +210,7 @@ func asAttr(on bool) int64 {
 }
 
 func (b *Builder) pad(x TensorID, n int64) TensorID {
-	v := *b.t(x)
+	v := *b.tensor(x)
 	b.emit(OpPad, Attr{}, x)
 	return b.fresh(v.DType, v.Shape.With(-1, v.Shape.At(-1)+n), Dims{})
 }

@@ -7,14 +7,14 @@ const cpuRandomState = 5056
 // cpuDropout is what the CPU runs for dropout: noise of the input's own type, which is kept, and a product.
 // Source: aten/src/ATen/native/Dropout.cpp, _dropout_impl.
 func (b *Builder) cpuDropout(x TensorID) TensorID {
-	v := *b.t(x)
+	v := *b.tensor(x)
 	return b.mul(x, b.plain("aten.bernoulli_", v.DType, v.Shape))
 }
 
 // cpuAttention is the CPU's flash kernel, which takes every type and a mask, but no dropout.
 // Source: aten/src/ATen/native/transformers/sdp_utils_cpp.cpp, cpu/FlashAttentionKernel.cpp.
 func (b *Builder) cpuAttention(q, k, v, mask TensorID, a attention) TensorID {
-	x := *b.t(q)
+	x := *b.tensor(q)
 	s := x.Shape
 	ins := []TensorID{q, k, v}
 	if mask >= 0 {

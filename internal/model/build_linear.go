@@ -2,7 +2,7 @@ package model
 
 // heads is a projection seen as [B, heads, S, d].
 func (b *Builder) heads(p, name string, x TensorID, in, count, d int64, bias bool) TensorID {
-	s := b.t(x).Shape
+	s := b.tensor(x).Shape
 	return b.transpose(b.reshape(b.project(p, name, x, in, count*d, bias), s.D[0], s.D[1], count, d), 1, 2)
 }
 
@@ -18,9 +18,9 @@ func (b *Builder) mlp(p, up, down string, norm OpID, x TensorID) TensorID {
 	act := b.next()
 	y := b.activation(s.Activation, u)
 	out := b.project(p, down, y, f, h, s.Bias.MLP)
-	b.Live(y)
+	b.keep(y)
 	b.span("act", act)
-	b.Live(x)
+	b.keep(x)
 	b.span("mlp", first)
 	return out
 }

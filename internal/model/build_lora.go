@@ -13,7 +13,7 @@ func (b *Builder) project(prefix, name string, x TensorID, in, out int64, bias b
 	if bias {
 		bb = b.weight(prefix+name+".bias", out)
 	}
-	return b.adapter(prefix, name, x, b.lin(x, w, bb), in, out)
+	return b.adapter(prefix, name, x, b.linearLayer(x, w, bb), in, out)
 }
 
 // projectConv1D is GPT-2's Conv1D by module name, a linear layer with a bias whose weight is [in, out], with peft's
@@ -39,16 +39,26 @@ func (b *Builder) adapter(prefix, name string, x, res TensorID, in, out int64) T
 	r := int64(l.Rank)
 	wa := b.param(prefix+name+".lora_A.weight", dt, true, Shape(r, in))
 	wb := b.param(prefix+name+".lora_B.weight", dt, true, Shape(out, r))
-	base := b.t(res).DType
+	base := b.tensor(res).DType
 	y := b.to(x, dt)
 	z := b.dropout(y, l.Dropout)
 	h := b.linear(z, wa, None)
-	b.Live(z)
+	b.keep(z)
 	up := b.linear(h, wb, None)
-	b.Live(h)
-	sum := b.add(res, b.by(b.mulScalar(up), l.Alpha/float64(l.Rank)))
-	b.Live(x, y, res)
+	b.keep(h)
+	sum := b.add(res, b.withScalar(b.mulScalar(up), l.Alpha/float64(l.Rank)))
+	b.keep(x, y, res)
 	o := b.to(sum, base)
-	b.Live(x, y, sum)
+	b.keep(x, y, sum)
 	return o
+}
+
+// inputRequiresGrad is peft's enable_input_require_grads: with frozen weights and any checkpointing, the embedding's
+// output is made a leaf that requires grad.
+func (b *Builder) inputRequiresGrad(x TensorID) TensorID {
+	if b.spec.Train.LoRA != nil && b.inputGrad() {
+		b.tensor(x).Grad = true
+		b.keepUntil(x, DropAfterBackward)
+	}
+	return x
 }

@@ -5,14 +5,14 @@ type masks struct{ full, sliding TensorID }
 
 // of is the mask of layer i.
 func (m masks) of(s *Spec, i int) TensorID {
-	if s.slides(i) {
+	if slides(s, i) {
 		return m.sliding
 	}
 	return m.full
 }
 
 // slides is true for a layer that sees only the last SlidingWindow tokens.
-func (s *Spec) slides(i int) bool {
+func slides(s *Spec, i int) bool {
 	if s.SlidingWindow == 0 {
 		return false
 	}
@@ -48,7 +48,7 @@ func (b *Builder) windowMask(positions TensorID) TensorID {
 	n := int64(b.spec.S)
 	square := Shape(1, 1, n, n)
 	all := b.plain("aten.new_ones", Bool, Dims{})
-	from := b.by(b.plain("aten.sub", I64, Shape(1, 1, n, 1), positions), float64(b.spec.SlidingWindow))
+	from := b.withScalar(b.plain("aten.sub", I64, Shape(1, 1, n, 1), positions), float64(b.spec.SlidingWindow))
 	in := b.plain("aten.bitwise_and", Bool, square, all, b.plain("aten.gt", Bool, square, from))
 	past := b.plain("aten.le", Bool, square, positions)
 	return b.plain("aten.bitwise_and", Bool, square, in, past)

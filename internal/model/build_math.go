@@ -9,16 +9,16 @@ import "math"
 func (b *Builder) mathAttention(q, k, v, mask TensorID, a attention) TensorID {
 	amp := b.amp
 	b.amp = false
-	low := b.t(q).DType
-	if mask >= 0 && b.t(mask).DType == Bool {
-		mask = b.plain("aten.where", low, b.t(mask).Shape, mask)
+	low := b.tensor(q).DType
+	if mask >= 0 && b.tensor(mask).DType == Bool {
+		mask = b.plain("aten.where", low, b.tensor(mask).Shape, mask)
 	}
 	if low.Low() {
 		q, k, v = b.to(q, F32), b.to(k, F32), b.to(v, F32)
 	}
-	s, sk := b.t(q).Shape, b.t(k).Shape.D[2]
-	root := math.Sqrt(a.scale(b.t(q)))
-	qs := b.by(b.mulScalar(q), root)
+	s, sk := b.tensor(q).Shape, b.tensor(k).Shape.D[2]
+	root := math.Sqrt(a.scale(b.tensor(q)))
+	qs := b.withScalar(b.mulScalar(q), root)
 	if mask < 0 && a.causal {
 		ones := b.plain("aten.ones", Bool, Shape(s.D[2], sk))
 		tril := b.plain("aten.tril", Bool, Shape(s.D[2], sk), ones)
@@ -26,21 +26,21 @@ func (b *Builder) mathAttention(q, k, v, mask TensorID, a attention) TensorID {
 	}
 	kr, vr := k, v
 	if a.groups > 1 { // enable_gqa
-		groups := s.D[1] / b.t(k).Shape.D[1]
+		groups := s.D[1] / b.tensor(k).Shape.D[1]
 		kr, vr = b.interleave(k, groups), b.interleave(v, groups)
 	}
-	ks := b.by(b.mulScalar(b.transpose(kr, 2, 3)), root)
+	ks := b.withScalar(b.mulScalar(b.transpose(kr, 2, 3)), root)
 	scores := b.bmm4(qs, b.expandHeads(ks, s.D[1]))
-	b.Live(ks)
+	b.keep(ks)
 	if mask >= 0 {
 		scores = b.addInPlace(scores, mask)
 	}
 	w := b.safeSoftmax(scores)
-	b.Live(scores)
+	b.keep(scores)
 	w = b.dropout(w, a.dropout)
 	weights := b.to(w, low) // the op's second result
 	o := b.to(b.bmm4(w, b.expandHeads(vr, s.D[1])), low)
-	b.Live(q, k, v, qs, kr, vr, w, weights, mask)
+	b.keep(q, k, v, qs, kr, vr, w, weights, mask)
 	b.amp = amp
 	return o
 }
@@ -50,18 +50,24 @@ func (b *Builder) interleave(x TensorID, n int64) TensorID {
 	if n == 1 {
 		return x
 	}
-	s := b.t(x).Shape
+	s := b.tensor(x).Shape
 	e := b.clone(b.expand(b.unsqueeze(x, 2), s.D[0], s.D[1], n, s.D[2], s.D[3]))
 	return b.reshape(e, s.D[0], s.D[1]*n, s.D[2], s.D[3])
 }
 
 // safeSoftmax is _safe_softmax: rows that are −∞ throughout give zeros, which a scalar on the device holds.
 func (b *Builder) safeSoftmax(x TensorID) TensorID {
-	w := b.softmax(x, b.t(x).DType)
-	s := b.t(x).Shape
+	w := b.softmax(x, b.tensor(x).DType)
+	s := b.tensor(x).Shape
 	masked := b.plain("aten.isneginf", Bool, s, x)
 	rows := b.plain("aten.all", Bool, s.With(-1, 1), masked)
-	zero := b.plain("aten.scalar_tensor", b.t(w).DType, Shape())
-	b.Live(masked, rows, zero, x)
+	zero := b.plain("aten.scalar_tensor", b.tensor(w).DType, Shape())
+	b.keep(masked, rows, zero, x)
 	return w
+}
+
+// expandHeads is how torch.matmul sees an operand with one head where the other has a.
+func (b *Builder) expandHeads(x TensorID, a int64) TensorID {
+	s := b.tensor(x).Shape
+	return b.expand(b.castLow(x), s.D[0], a, s.D[2], s.D[3])
 }

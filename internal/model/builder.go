@@ -4,36 +4,41 @@ import "ckptplan/internal/hugepage"
 
 // Builder writes a graph op by op, as the model's Python code would run it.
 //
-// Lifetimes of Python locals follow one rule: a tensor is let go after the last op that reads it, unless Live says
+// Lifetimes of Python locals follow one rule: a tensor is freed after the last op that reads it, unless keep says
 // that a local still holds it (a caller's variable, an argument of a running call).
 type Builder struct {
-	g    *Graph
-	spec *Spec
+	g         *Graph
+	spec      *Spec
+	constants Constants
 	Options
-	block int32
-	dtype DType // of weights and, without autocast, of activations
-	low   DType // what autocast casts to
-	amp   bool  // inside an autocast region
-	casts map[TensorID]TensorID
+	block    int32
+	dtype    DType // of weights and, without autocast, of activations
+	castType DType // what autocast casts to
+	amp      bool  // inside an autocast region
+	casts    map[TensorID]TensorID
 	// weights are the attention weights that eager attention returned in the current layer, or None.
 	weights TensorID
-	// lin is what a linear layer runs: F.linear, unless the class writes its own.
-	lin     func(x, w, bias TensorID) TensorID
-	layouts Layouts
+	// linearLayer is what a linear layer runs: F.linear, unless the class writes its own.
+	linearLayer func(x, w, bias TensorID) TensorID
+	layouts     Layouts
 }
 
-func newBuilder(s *Spec, o Options) *Builder {
+func newBuilder(s *Spec, c Constants, o Options) *Builder {
 	low, amp := s.Precision.Autocast()
 	n := s.L*100 + 200
 	b := &Builder{
 		g: &Graph{
-			Spec: s, Options: o, Chain: true, Loss: None,
+			Chain: true, Loss: None,
+			Step: Step{
+				Origin: s, Class: s.Arch, Attention: s.Attention, Hidden: int64(s.H),
+				Optimizer: s.Train.Optimizer, MicroBatches: max(1, s.Train.GradAccum), CPU: o.CPU, Checkpoint: o.Checkpoint, Fills: map[StorageID]Fill{},
+			},
 			Tensors: hugepage.Make[Tensor](n * 3 / 2), Storages: hugepage.Make[Storage](n),
 			Ops: hugepage.Make[Op](n), args: hugepage.Make[TensorID](4 * n),
 		},
-		spec: s, Options: o, dtype: s.Precision.Weights(), low: low, amp: amp, casts: map[TensorID]TensorID{}, weights: None,
+		spec: s, constants: c.orDefaults(), Options: o, dtype: s.Precision.Weights(), castType: low, amp: amp, casts: map[TensorID]TensorID{}, weights: None,
 	}
-	b.lin = b.linear
+	b.linearLayer = b.linear
 	return b
 }
 
@@ -58,14 +63,14 @@ func (b *Builder) span(name string, first OpID) {
 
 // endLayer names the ops since first as the whole layer; its locals go after them.
 func (b *Builder) endLayer(first OpID) {
-	b.Live(b.weights)
+	b.keep(b.weights)
 	b.weights = None
 	b.span("layer", first)
 }
 
 func (b *Builder) next() OpID { return OpID(len(b.g.Ops)) }
 
-func (b *Builder) t(t TensorID) *Tensor { return &b.g.Tensors[t] }
+func (b *Builder) tensor(t TensorID) *Tensor { return &b.g.Tensors[t] }
 
 // static adds a tensor that lives outside the step.
 func (b *Builder) static(name string, role Role, dt DType, shape Dims) TensorID {
@@ -73,6 +78,11 @@ func (b *Builder) static(name string, role Role, dt DType, shape Dims) TensorID 
 	b.g.Tensors = append(b.g.Tensors, Tensor{
 		Layout: b.layouts.Of(shape, shape.Contiguous()), Storage: StorageID(len(b.g.Storages) - 1), DType: dt, Producer: None, Param: None,
 	})
+	if role == Buffer || role == Input {
+		if f := b.fill(name, dt); f != (Fill{}) {
+			b.g.Step.Fills[StorageID(len(b.g.Storages)-1)] = f
+		}
+	}
 	return TensorID(len(b.g.Tensors) - 1)
 }
 
@@ -80,8 +90,8 @@ func (b *Builder) static(name string, role Role, dt DType, shape Dims) TensorID 
 func (b *Builder) param(name string, dt DType, trained bool, shape Dims) TensorID {
 	t := b.static(name, Parameter, dt, shape)
 	n := shape.Count()
-	b.t(t).Param = ParamID(len(b.g.Params))
-	b.t(t).Grad = trained
+	b.tensor(t).Param = ParamID(len(b.g.Params))
+	b.tensor(t).Grad = trained
 	b.g.Params = append(b.g.Params, Param{Name: name, Tensor: t, Count: n, Bytes: n * dt.Size(), Trained: trained})
 	return t
 }
@@ -96,11 +106,11 @@ func (b *Builder) emit(k Kind, attr Attr, ins ...TensorID) *Op {
 	op := Op{Kind: k, Attr: attr, in: int32(len(b.g.args)), nin: int8(len(ins)), Block: b.block}
 	id := b.next()
 	for i, t := range ins {
-		x := b.t(t)
+		x := b.tensor(t)
 		if x.Grad {
 			op.Needs |= 1 << i
 		}
-		b.live(x.Storage, id)
+		b.extend(x.Storage, id)
 	}
 	b.g.args = append(b.g.args, ins...)
 	op.out = int32(len(b.g.args))
@@ -108,23 +118,23 @@ func (b *Builder) emit(k Kind, attr Attr, ins ...TensorID) *Op {
 	return &b.g.Ops[id]
 }
 
-func (b *Builder) live(s StorageID, at OpID) {
+func (b *Builder) extend(s StorageID, at OpID) {
 	if st := &b.g.Storages[s]; st.Drop < at {
 		st.Drop = at
 	}
 }
 
-// Live says that Python locals hold the tensors until after the op emitted last.
-func (b *Builder) Live(ts ...TensorID) {
+// keep says that Python locals hold the tensors until after the op emitted last.
+func (b *Builder) keep(ts ...TensorID) {
 	for _, t := range ts {
 		if t >= 0 {
-			b.live(b.t(t).Storage, b.next()-1)
+			b.extend(b.tensor(t).Storage, b.next()-1)
 		}
 	}
 }
 
-// held says that the tensor is held until a point after the op list.
-func (b *Builder) held(t TensorID, until OpID) { b.live(b.t(t).Storage, until) }
+// keepUntil says that the tensor is held until a point after the op list.
+func (b *Builder) keepUntil(t TensorID, until OpID) { b.extend(b.tensor(t).Storage, until) }
 
 func (b *Builder) output(x Tensor) TensorID {
 	op := &b.g.Ops[len(b.g.Ops)-1]
@@ -149,7 +159,7 @@ func (b *Builder) fresh(dt DType, shape, stride Dims) TensorID {
 
 // view emits a view op and its output. Without a gradient there is no node and nothing to run: only the tensor.
 func (b *Builder) view(k Kind, attr Attr, x TensorID, shape, stride Dims) TensorID {
-	v := *b.t(x)
+	v := *b.tensor(x)
 	v.Layout, v.View = b.layouts.Of(shape, stride), k != OpUnsafeView
 	if !v.Grad {
 		v.Param = None
@@ -162,10 +172,10 @@ func (b *Builder) view(k Kind, attr Attr, x TensorID, shape, stride Dims) Tensor
 
 // elementwise emits an op with one output over its inputs' common shape, in dtype dt.
 func (b *Builder) elementwise(k Kind, dt DType, ins ...TensorID) TensorID {
-	shape := b.t(ins[0]).Shape
+	shape := b.tensor(ins[0]).Shape
 	var ls [4]*Layout
 	for i, t := range ins {
-		x := b.t(t)
+		x := b.tensor(t)
 		shape = Broadcast(shape, x.Shape)
 		ls[i] = x.Layout
 	}
@@ -175,7 +185,7 @@ func (b *Builder) elementwise(k Kind, dt DType, ins ...TensorID) TensorID {
 
 // promote is the dtype of an elementwise result.
 func (b *Builder) promote(x, y TensorID) DType {
-	dx, dy := b.t(x).DType, b.t(y).DType
+	dx, dy := b.tensor(x).DType, b.tensor(y).DType
 	switch {
 	case dx == dy || dy == Bool || dy == I64:
 		return dx
@@ -183,7 +193,7 @@ func (b *Builder) promote(x, y TensorID) DType {
 		return dy
 	}
 	// a scalar tensor does not promote one with dimensions
-	if b.t(y).Shape.N == 0 {
+	if b.tensor(y).Shape.N == 0 {
 		return dx
 	}
 	return F32

@@ -1,5 +1,7 @@
 package model
 
+import "cmp"
+
 // Numbers that a spec does not hold, since they change no byte: the defaults of Hugging Face's classes.
 const (
 	attnSoftcap     = 50     // Gemma 2's attn_logit_softcapping
@@ -9,20 +11,18 @@ const (
 	residualFactor  = 0.22   // Granite's residual_multiplier
 )
 
-// rmsNormEps is ε of the class's RMS norms.
-func (s *Spec) rmsNormEps() float64 {
-	switch s.Arch {
-	case "phi3", "olmo2":
-		return 1e-5
-	}
-	return 1e-6
+// Constants are such numbers that belong to a class.
+type Constants struct {
+	RMSNormEps, LayerNormEps float64 // ε of its norms; 0: 1e-6 and 1e-5
+	RotaryBase               float64 // θ; 0: 10,000
+	// Interleaved: each angle of the rotary table stands beside itself, not the row of angles beside itself.
+	Interleaved bool
 }
 
-// layerNormEps is ε of the class's layer norms.
-func (s *Spec) layerNormEps() float64 {
-	switch s.Arch {
-	case "bert", "roberta", "vit":
-		return 1e-12
-	}
-	return 1e-5
+// orDefaults are the constants with the usual values in place of zeros.
+func (c Constants) orDefaults() Constants {
+	c.RMSNormEps = cmp.Or(c.RMSNormEps, 1e-6)
+	c.LayerNormEps = cmp.Or(c.LayerNormEps, 1e-5)
+	c.RotaryBase = cmp.Or(c.RotaryBase, 10_000)
+	return c
 }

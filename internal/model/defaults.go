@@ -2,8 +2,6 @@ package model
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	"ckptplan/internal/optimizer"
@@ -51,17 +49,10 @@ func sized(key string) bool {
 	return strings.HasPrefix(key, "train.") || strings.HasPrefix(key, "parallel.")
 }
 
-// tutorialVocab is the vocabulary of PyTorch's language-modelling tutorial (WikiText-2), for an encoder that names
-// neither tokens nor classes.
-const tutorialVocab = 28782
-
 func fillSizes(s *Spec, c *class, given func(string) bool) {
 	absent := func(key string) bool { return !given(key) }
 	if absent("kv_heads") {
 		s.KVHeads = s.Heads
-		if c.arch == "falcon" && !s.NewDecoder { // multi_query
-			s.KVHeads = 1
-		}
 	}
 	if absent("head_dim") {
 		if s.HeadDim = c.spec.HeadDim; s.HeadDim == 0 {
@@ -72,7 +63,7 @@ func fillSizes(s *Spec, c *class, given func(string) bool) {
 		s.FFN = ffnDefault(c, s.H)
 	}
 	if absent("max_positions") && s.Positions == "learned" && s.Image == nil {
-		s.MaxS = max(c.spec.MaxS, s.S+positionOffset(s.Arch))
+		s.MaxS = max(c.spec.MaxS, s.S+c.offset)
 	}
 	if c.spec.DecoderL > 0 {
 		if absent("decoder_L") {
@@ -82,8 +73,8 @@ func fillSizes(s *Spec, c *class, given func(string) bool) {
 			s.DecoderS = s.S
 		}
 	}
-	if s.Arch == "torch-encoder" && s.Vocab == 0 && s.Labels == 0 && absent("vocab") {
-		s.Vocab = tutorialVocab
+	if c.defaults != nil {
+		c.defaults(s, given)
 	}
 	if absent("final_norm") {
 		s.FinalNorm = c.spec.FinalNorm && s.NormOrder == "pre"
@@ -93,9 +84,6 @@ func fillSizes(s *Spec, c *class, given func(string) bool) {
 	}
 	if s.EmbedDim == s.H {
 		s.EmbedDim = 0 // no projection
-	}
-	if absent("layer_types") && c.arch == "gemma2" && s.SlidingWindow > 0 && s.L <= maxLayers {
-		s.LayerTypes = alternate(s.L)
 	}
 	if s.MoE != nil {
 		if s.MoE.FFN == 0 && absent("moe.ffn") {
@@ -122,23 +110,6 @@ func ffnDefault(c *class, hidden int) int {
 		return (8*hidden/3 + 255) / 256 * 256
 	}
 	return max(1, hidden*c.spec.FFN/c.spec.H)
-}
-
-// positionOffset is how many rows of the position table come before the first token's (padding_idx + 1).
-func positionOffset(arch string) int {
-	if arch == "roberta" {
-		return 2
-	}
-	return 0
-}
-
-// alternate is Gemma 2's order: sliding, full, sliding, full …
-func alternate(layers int) []string {
-	types := make([]string, max(layers, 0))
-	for i := range types {
-		types[i] = [...]string{"sliding_attention", "full_attention"}[i%2]
-	}
-	return types
 }
 
 func fillTraining(s *Spec, c *class, given func(string) bool) {
@@ -171,7 +142,7 @@ func fillTraining(s *Spec, c *class, given func(string) bool) {
 		}
 		word("train.lora.dtype", &l.DType, "fp32")
 		if !given("train.lora.targets") {
-			l.Targets = defaultTargets(s.Arch)
+			l.Targets = c.targets
 		}
 		l.Targets = expandTargets(s, l.Targets)
 	}
@@ -184,66 +155,6 @@ func fillTraining(s *Spec, c *class, given func(string) bool) {
 			*degree.p = 1
 		}
 	}
-}
-
-func copyValue(dst, src any) {
-	switch d := dst.(type) {
-	case *int:
-		*d = *src.(*int)
-	case *float64:
-		*d = *src.(*float64)
-	case *bool:
-		*d = *src.(*bool)
-	case *string:
-		*d = *src.(*string)
-	case *Precision:
-		*d = *src.(*Precision)
-	case *[]string:
-		*d = slices.Clone(*src.(*[]string))
-	case *[]int:
-		*d = slices.Clone(*src.(*[]int))
-	}
-}
-
-func sameValue(a, b any) bool {
-	switch a := a.(type) {
-	case *int:
-		return *a == *b.(*int)
-	case *float64:
-		return *a == *b.(*float64)
-	case *bool:
-		return *a == *b.(*bool)
-	case *string:
-		return *a == *b.(*string)
-	case *Precision:
-		return *a == *b.(*Precision)
-	case *[]string:
-		return slices.Equal(*a, *b.(*[]string))
-	case *[]int:
-		return slices.Equal(*a, *b.(*[]int))
-	}
-	return false
-}
-
-// printValue is a value as a document has it.
-func printValue(p any) string {
-	switch p := p.(type) {
-	case *int:
-		return strconv.Itoa(*p)
-	case *float64:
-		return strconv.FormatFloat(*p, 'g', -1, 64)
-	case *bool:
-		return strconv.FormatBool(*p)
-	case *string:
-		return *p
-	case *Precision:
-		return string(*p)
-	case *[]string:
-		return "[" + strings.Join(*p, ", ") + "]"
-	case *[]int:
-		return strings.ReplaceAll(fmt.Sprint(*p), " ", ", ")
-	}
-	return ""
 }
 
 // defaultsInWords names every value that the document left out and that says something: not what is absent (no

@@ -3,8 +3,6 @@ package model
 import (
 	"fmt"
 	"strings"
-
-	"go.yaml.in/yaml/v4"
 )
 
 // Diagnostic is one thing wrong with an input file, at a place in it.
@@ -57,17 +55,4 @@ func (ds Diagnostics) Error() string {
 		lines[i] = d.String()
 	}
 	return strings.Join(lines, "\n")
-}
-
-// Wrong is what only the caller can see is wrong with a key of a spec: a strategy, a plan file.
-func Wrong(file string, src []byte, key, text string) Diagnostics {
-	r := newReader(file, src)
-	if d, err := ParseDocument(file, src, "spec", "a YAML spec"); err == nil && d.Root.Kind == yaml.MappingNode {
-		r = d.r
-		for i := 0; i+1 < len(d.Root.Content); i += 2 {
-			r.spec[d.Root.Content[i].Value] = resolve(d.Root.Content[i+1])
-		}
-	}
-	r.key(key, "%s", text)
-	return r.diags
 }

@@ -15,13 +15,13 @@ import (
 // people edit. Its methods collect what is wrong, each at its place; Err returns it all.
 type Document struct {
 	Root *yaml.Node
-	r    *reader
+	r    *source
 }
 
 // ParseDocument parses the one document of src. noun says what the file holds (spec, plan), want what is expected of
 // an empty one. The error is a Diagnostics.
 func ParseDocument(name string, src []byte, noun, want string) (*Document, error) {
-	r := newReader(name, src)
+	r := newSource(name, src)
 	r.noun, r.want = noun, want
 	if r.unreadable(src, want) {
 		return nil, r.diags
@@ -94,7 +94,7 @@ func (d *Document) List(where string, n *yaml.Node, form string, visit func(v *y
 
 // Count reads a whole number of at least low.
 func (d *Document) Count(where string, n *yaml.Node, low int) int {
-	return d.r.count(&field{key: where, low: low}, n)
+	return d.r.count(where, low, n)
 }
 
 // Int64 reads a whole number from 0: bytes, nanoseconds.
@@ -121,21 +121,9 @@ func (d *Document) Real(where string, n *yaml.Node) float64 {
 }
 
 // Truth reads true or false.
-func (d *Document) Truth(where string, n *yaml.Node) bool { return d.r.truth(&field{key: where}, n) }
+func (d *Document) Truth(where string, n *yaml.Node) bool { return d.r.truth(where, n) }
 
 // Word reads a word, one of enum unless that is nil.
 func (d *Document) Word(where string, n *yaml.Node, enum []string) string {
-	return d.r.word(&field{key: where, enum: enum}, n)
-}
-
-// Spec reads a spec that is part of the document; nil if something is wrong with it.
-func (d *Document) Spec(n *yaml.Node) *Spec {
-	before := d.r.diags
-	d.r.diags = nil
-	s, err := d.r.load(n)
-	d.r.diags = append(before, d.r.diags...)
-	if err != nil {
-		return nil
-	}
-	return s
+	return d.r.word(where, n, func(text string) (string, string) { return chosen(where, text, enum) })
 }

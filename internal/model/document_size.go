@@ -11,7 +11,7 @@ const (
 
 // unbounded reports a document that its readers could not walk: an alias inside its own anchor, or aliases and nesting
 // that stand for far more than any file of ckptplan holds.
-func (r *reader) unbounded(root *yaml.Node) bool {
+func (r *source) unbounded(root *yaml.Node) bool {
 	w := walk{r: r, done: map[*yaml.Node]extent{}, open: map[*yaml.Node]bool{}}
 	w.of(root, root)
 	return w.refused
@@ -22,7 +22,7 @@ type extent struct{ nodes, depth int }
 
 // walk sizes the nodes of a document, each once.
 type walk struct {
-	r       *reader
+	r       *source
 	done    map[*yaml.Node]extent
 	open    map[*yaml.Node]bool // around the node that is being sized
 	refused bool

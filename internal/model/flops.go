@@ -2,25 +2,8 @@ package model
 
 // FLOPs of the op's forward, a multiply-add counted as two; 0 for ops whose time is the bytes they move.
 func (g *Graph) FLOPs(op *Op) int64 {
-	in, out := g.Inputs(op), g.Outputs(op)
-	switch op.Row().Work {
-	case MatMul:
-		left := in[0]
-		switch op.Kind {
-		case OpAddMM, OpBAddBMM, OpBMMAdd:
-			left = in[1]
-		case OpConv2D:
-			w := g.Tensors[in[1]].Shape
-			return 2 * g.Tensors[out[0]].Shape.Count() * (w.Count() / w.D[0])
-		}
-		return 2 * g.Tensors[out[0]].Shape.Count() * g.Tensors[left].Shape.At(-1)
-	case Attention:
-		q, k := g.Tensors[in[0]].Shape, g.Tensors[in[1]].Shape
-		n := 4 * q.Count() * k.D[2]
-		if op.Kind == OpFlashAttention && op.Attr.B != 0 { // causal: flash skips the half above the diagonal
-			n /= 2
-		}
-		return n
+	if f := op.Row().FLOPs; f != nil {
+		return f(g, op)
 	}
 	return 0
 }

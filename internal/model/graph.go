@@ -110,8 +110,7 @@ type Span struct {
 
 // Graph is one forward pass with loss: blocks of ops over tensors over storages.
 type Graph struct {
-	Spec     *Spec
-	Options  Options
+	Step     Step
 	Tensors  []Tensor
 	Storages []Storage
 	Ops      []Op
@@ -132,6 +131,35 @@ type Graph struct {
 	// Assumptions say, in words, which kernels and class behaviour the graph rests on.
 	Assumptions []string
 	args        []TensorID
+}
+
+// Step is what a training step needs to know of the model and its trainer beside the ops.
+type Step struct {
+	// Origin is what the graph was built from, for callers that build a variant of it (see SpecOf).
+	Origin any
+	// Class and Attention are named in errors.
+	Class, Attention string
+	Hidden           int64 // width of the residual stream
+	Optimizer        string
+	MicroBatches     int // a step, at least 1
+	// CPU is true for the ops of PyTorch on the CPU; Checkpoint is what plans on this graph checkpoint (build's Options).
+	CPU        bool
+	Checkpoint string
+	// Registered are the parameters in the order in which the class registers its modules, which is the order of
+	// model.parameters() and of an optimizer that takes one parameter at a time. Graph.Params has them in the order in which
+	// forward meets them.
+	Registered []ParamID
+	// Fills say what the buffers and inputs hold; a storage that is not in it holds normally distributed numbers.
+	Fills map[StorageID]Fill
+}
+
+// Fill is the content of a buffer or an input, by the first of its fields that is set.
+type Fill struct {
+	Base     float64 // element i of n is Base^(−i/n): rotary's inverse frequencies
+	Constant float64 // every element
+	Count    bool    // element i is i
+	From     int64   // drawn from the whole numbers From … Below−1
+	Below    int64
 }
 
 // Inputs are the op's input tensors.

@@ -72,8 +72,8 @@ func TestLoadHFClassDefaults(t *testing.T) {
 			roundTrip(t, s)
 		})
 	}
-	for i := range classes {
-		if c := &classes[i]; len(c.heads) > 0 && classParameters[c.modelType()] == 0 {
+	for _, c := range classes {
+		if len(c.heads) > 0 && classParameters[c.modelType()] == 0 {
 			t.Errorf("no count for %s", c.modelType())
 		}
 	}

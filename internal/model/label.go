@@ -25,14 +25,12 @@ func (g *Graph) Labels(first, end OpID) []string {
 
 func (g *Graph) plainLabel(i OpID) string {
 	op := &g.Ops[i]
-	switch op.Row().Work {
-	case Attention:
-		return "attention"
-	case Free:
-		return strings.TrimPrefix(op.Row().Aten, "aten.")
+	row := op.Row()
+	if row.Label != "" {
+		return row.Label
 	}
-	if op.Kind == OpToCopy { // of a weight, too: under autocast a module's name is its product's
-		return strings.TrimPrefix(op.Row().Aten, "aten.")
+	if row.Work == Free || row.Transparent { // of a weight, too: under autocast a module's name is its product's
+		return strings.TrimPrefix(row.Aten, "aten.")
 	}
 	for _, t := range g.Inputs(op) {
 		if p := g.source(t); p >= 0 {
@@ -43,7 +41,7 @@ func (g *Graph) plainLabel(i OpID) string {
 			return parts[0]
 		}
 	}
-	return strings.TrimPrefix(op.Row().Aten, "aten.")
+	return strings.TrimPrefix(row.Aten, "aten.")
 }
 
 // source is the parameter that a tensor is a view or a cast of, or None. A view of a frozen parameter has no node.
@@ -59,7 +57,7 @@ func (g *Graph) source(t TensorID) ParamID {
 			return None
 		}
 		op := &g.Ops[x.Producer]
-		if op.Row().Work != Free && op.Kind != OpToCopy {
+		if op.Row().Work != Free && !op.Row().Transparent {
 			return None
 		}
 		t = g.args[op.in]

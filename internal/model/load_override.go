@@ -23,26 +23,19 @@ type Overrides struct {
 	LoRA       *string // --lora, in the form of ParseLoRA
 }
 
-// flags name the flag that sets a key.
-var flags = map[string]string{
-	"B": "--batch", "S": "--seq", "dtype": "--precision", "attention": "--attention", "activation": "--activation", "norm": "--norm", "train.optimizer": "--optimizer",
-	"train.keep_logits": "--keep-logits", "train.grad_accum": "--grad-accum", "train.loss_chunks": "--loss-chunks", "train.lora": "--lora", "train.lora.r": "--lora",
-	"train.lora.targets": "--lora", "train.finetune": "--lora",
-}
-
 // FlagOf is the flag that sets what a trainer, a config or a spec calls name, or "".
 func FlagOf(name string) string {
 	for alias, key := range aliases {
 		if nearest.Fold(alias) == nearest.Fold(name) {
-			return flags[key]
+			return flagOf(key)
 		}
 	}
-	return flags[name]
+	return flagOf(name)
 }
 
 // Override applies o to a loaded spec through the validation of Load. An error names the flag; the spec is then
 // unchanged. Warnings are renewed, and Defaults no longer list what a flag gives.
-func (s *Spec) Override(o Overrides) error {
+func Override(s *Spec, o Overrides) error {
 	t := *s
 	var set []string
 	for _, c := range []struct {
@@ -54,7 +47,7 @@ func (s *Spec) Override(o Overrides) error {
 			continue
 		}
 		if *c.v < 1 {
-			return fmt.Errorf("%s %d: it is a whole number of at least 1", flags[c.key], *c.v)
+			return fmt.Errorf("%s %d: it is a whole number of at least 1", flagOf(c.key), *c.v)
 		}
 		*c.p = *c.v
 		set = append(set, c.key)
@@ -74,7 +67,7 @@ func (s *Spec) Override(o Overrides) error {
 		}
 		word, problem := choose(fieldOf(w.key), w.v)
 		if problem != "" {
-			return fmt.Errorf("%s %s", flags[w.key], strings.TrimPrefix(problem, w.key+": "))
+			return fmt.Errorf("%s %s", flagOf(w.key), strings.TrimPrefix(problem, w.key+": "))
 		}
 		w.put(word)
 		set = append(set, w.key)
@@ -89,7 +82,7 @@ func (s *Spec) Override(o Overrides) error {
 			return fmt.Errorf("--%w", err)
 		}
 		if len(l.Targets) == 0 {
-			l.Targets = defaultTargets(t.Arch)
+			l.Targets = classOf(t.Arch).targets
 		}
 		l.Targets = expandTargets(&t, l.Targets)
 		t.Train.LoRA, t.Train.Finetune = l, "lora"
@@ -98,8 +91,8 @@ func (s *Spec) Override(o Overrides) error {
 	if o.Seq != nil && t.DecoderL > 0 && t.DecoderS == s.S {
 		t.DecoderS = t.S
 	}
-	if ps := t.problems(); len(ps) > 0 {
-		if f := flags[ps[0].key]; f != "" {
+	if ps := problems(&t); len(ps) > 0 {
+		if f := flagOf(ps[0].key); f != "" {
 			return fmt.Errorf("%s: %s", f, ps[0].text)
 		}
 		return fmt.Errorf("%s", ps[0].text)

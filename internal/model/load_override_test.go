@@ -12,7 +12,7 @@ func TestOverride(t *testing.T) {
 		t.Fatal(err)
 	}
 	batch, seq, accum, chunks, keep, lora := 4, 1024, 2, 8, false, "r=8,targets=all-linear"
-	if err := s.Override(Overrides{
+	if err := Override(s, Overrides{
 		Batch: &batch, Seq: &seq, Precision: "amp_bf16", Attention: "Eager", Optimizer: "adamw_loop", KeepLogits: &keep, GradAccum: &accum, LossChunks: &chunks, LoRA: &lora,
 	}); err != nil {
 		t.Fatal(err)
@@ -29,10 +29,10 @@ func TestOverride(t *testing.T) {
 		}
 	}
 	big := 512
-	if err := s.Override(Overrides{Batch: &big}); err != nil || len(s.Warnings) != 1 {
+	if err := Override(s, Overrides{Batch: &big}); err != nil || len(s.Warnings) != 1 {
 		t.Errorf("%v %q", err, s.Warnings)
 	}
-	if err := s.Override(Overrides{Batch: &batch}); err != nil || len(s.Warnings) != 0 {
+	if err := Override(s, Overrides{Batch: &batch}); err != nil || len(s.Warnings) != 0 {
 		t.Errorf("%v %q", err, s.Warnings)
 	}
 }
@@ -64,7 +64,7 @@ func TestOverrideRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := *s
-			if err := s.Override(tt.o); err == nil || err.Error() != tt.want {
+			if err := Override(s, tt.o); err == nil || err.Error() != tt.want {
 				t.Errorf("got  %v\nwant %s", err, tt.want)
 			}
 			if !reflect.DeepEqual(before, *s) {

@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"ckptplan/configs"
-
 	"ckptplan/internal/nearest"
 )
 

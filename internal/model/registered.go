@@ -6,17 +6,19 @@ import (
 	"strings"
 )
 
-// Registered are the graph's parameters in the order in which the class registers its modules, which is the order of
-// model.parameters() and of an optimizer that takes one parameter at a time. Params has them in the order in which
-// forward meets them.
-func (g *Graph) Registered() []ParamID {
+// registered are the graph's parameters in the order of the modules of a layer: the beginnings of their names, "" for any
+// other. Without modules it is the order of forward.
+func (g *Graph) registered(modules []string) []ParamID {
 	order := make([]ParamID, len(g.Params))
 	for i := range order {
 		order[i] = ParamID(i)
 	}
-	c := classOf(g.Spec.Arch)
-	if c == nil || len(c.modules) == 0 {
+	if len(modules) == 0 {
 		return order
+	}
+	place := func(p ParamID) int {
+		_, name, _ := cutLayer(g.Params[p].Name)
+		return slices.IndexFunc(modules, func(m string) bool { return strings.HasPrefix(name, m) })
 	}
 	for i := 0; i < len(order); {
 		layer, _, ok := cutLayer(g.Params[i].Name)
@@ -24,16 +26,10 @@ func (g *Graph) Registered() []ParamID {
 		for ok && n < len(order) && strings.HasPrefix(g.Params[n].Name, layer) {
 			n++
 		}
-		slices.SortStableFunc(order[i:n], func(x, y ParamID) int { return cmp.Compare(c.place(g.Params[x].Name), c.place(g.Params[y].Name)) })
+		slices.SortStableFunc(order[i:n], func(x, y ParamID) int { return cmp.Compare(place(x), place(y)) })
 		i = n
 	}
 	return order
-}
-
-// place is where the module of a layer's parameter stands in the class's list.
-func (c *class) place(name string) int {
-	_, name, _ = cutLayer(name)
-	return slices.IndexFunc(c.modules, func(m string) bool { return strings.HasPrefix(name, m) })
 }
 
 // cutLayer splits "model.layers.3.mlp.up_proj.weight" after "model.layers.3.".

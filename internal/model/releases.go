@@ -1,7 +1,7 @@
 package model
 
 // Releases names the software whose ops a graph is made of: what is measured in testdata/ground-truth.
-func (s *Spec) Releases() string {
+func Releases(s *Spec) string {
 	const torch = "PyTorch 2.14"
 	if s.Arch == "torch-encoder" || s.Arch == "custom" {
 		return torch

@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"strconv"
+	"strings"
 	"testing"
 
 	"ckptplan/configs"
-	"ckptplan/internal/optimizer"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/invopop/jsonschema"
@@ -113,14 +114,17 @@ func schema(t *testing.T) []byte {
 	s.Description = "A model and the training step it is part of."
 	s.Required = required
 
-	word := func(key string) *jsonschema.Schema {
-		p, _ := s.Properties.Get(key)
+	word := func(path string) *jsonschema.Schema {
+		p := s
+		for key := range strings.SplitSeq(path, ".") {
+			p, _ = p.Properties.Get(key)
+		}
 		return p
 	}
-	word("arch").Enum = anySlice(archs)
-	train, _ := word("train").Properties.Get("optimizer")
-	train.Enum = anySlice(optimizer.Names())
-	word("layer_types").Items = &jsonschema.Schema{Type: "string", Enum: anySlice(fieldOf("layer_types").enum)}
+	for i := range fields {
+		describe(word(fields[i].key), &fields[i])
+	}
+	word("arch").Enum = anySlice(Archs())
 	// precision is another name of dtype; a document has one of them.
 	s.Properties.Set("precision", word("dtype"))
 	s.Required = required[:len(required)-1]
@@ -128,7 +132,7 @@ func schema(t *testing.T) []byte {
 	// dropout: 0.1 and bias: true set all places.
 	s.Properties.Set("dropout", &jsonschema.Schema{
 		Description: "Drop probabilities by place; a number is embedding, attention and residual alike.",
-		AnyOf:       []*jsonschema.Schema{probabilities(), limited(word("dropout"))},
+		AnyOf:       []*jsonschema.Schema{probabilities(), word("dropout")},
 	})
 	s.Properties.Set("bias", &jsonschema.Schema{
 		Description: "Projections with a bias vector; true or false is qkv, out, mlp and norm alike.",
@@ -146,12 +150,30 @@ func probabilities() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "number", Minimum: json.Number("0"), ExclusiveMaximum: json.Number("1")}
 }
 
-// limited gives every property of an object the range of a probability.
-func limited(object *jsonschema.Schema) *jsonschema.Schema {
-	for p := object.Properties.Oldest(); p != nil; p = p.Next() {
-		p.Value.Minimum, p.Value.ExclusiveMaximum = json.Number("0"), json.Number("1")
+// describe puts what a row says of a key into its schema.
+func describe(p *jsonschema.Schema, f *field) {
+	p.Description = f.about
+	switch f.ptr(&Spec{MoE: &MoE{}, Image: &Image{}, Train: Train{LoRA: &LoRA{}}}).(type) {
+	case *int:
+		p.Minimum = json.Number(strconv.Itoa(f.low))
+	case *float64:
+		switch f.span {
+		case probability:
+			p.Minimum, p.ExclusiveMaximum = json.Number("0"), json.Number("1")
+		case share:
+			p.ExclusiveMinimum, p.Maximum = json.Number("0"), json.Number("1")
+		case positive:
+			p.ExclusiveMinimum = json.Number("0")
+		}
+	case *string, *Precision:
+		if f.enum != nil {
+			p.Enum = anySlice(f.enum)
+		}
+	case *[]string:
+		if f.enum != nil {
+			p.Items = &jsonschema.Schema{Type: "string", Enum: anySlice(f.enum)}
+		}
 	}
-	return object
 }
 
 func anySlice(words []string) []any {

@@ -56,7 +56,7 @@ type How uint8
 // The instruction set of backward formulas.
 const (
 	Pass        How = iota // the incoming gradient itself: no kernel, no bytes
-	Release                // let the temporary go that Out names
+	Release                // free the temporary that Out names
 	Compare                // a new bool tensor over the first argument and the second
 	Elementwise            // a new tensor over the arguments; layout by TensorIterator; dtype promoted
 	Full                   // a new contiguous tensor like the first argument, dtype of the second if given
@@ -75,23 +75,23 @@ const (
 	Joined                 // a new tensor of the outputs' gradients side by side; zeros stand in for absent ones (split)
 )
 
-// Step is one ATen call of a backward formula. Steps that fill temporaries run for the next D slot; temporaries die
+// Call is one ATen call of a backward formula. Calls that fill temporaries run for the next D slot; temporaries die
 // when that gradient is made (the end of the C++ statement).
-type Step struct {
+type Call struct {
 	How  How
 	Aten string
 	Out  Slot
 	Args [3]Slot
 }
 
-// Work is how an op's FLOPs are counted.
+// Work is what an op's time depends on.
 type Work uint8
 
 // The kinds of work.
 const (
 	Moves     Work = iota // reads its inputs and writes its outputs; its FLOPs do not matter
 	Free                  // a view: no kernel
-	MatMul                // 2·M·N·K
-	Attention             // 4·B·a·S·Sk·D forward, 10·B·a·S·Sk·D backward (scores are recomputed); half if causal
+	MatMul                // a matrix product
+	Attention             // a fused attention kernel, whose backward makes the scores again
 	Gather                // reads what it writes, not the whole table
 )

@@ -61,7 +61,7 @@ func (r *reader) file() *File {
 		case "certificate":
 			f.Certificate = r.certificate(key, v)
 		case "spec":
-			f.Spec = r.Spec(v)
+			f.Spec = model.SpecIn(r.Document, v)
 		}
 	})
 	if root.Kind != yaml.MappingNode {

@@ -30,11 +30,11 @@ func Searchable(s *model.Spec) error {
 
 // graphsOf are the graphs of the model of a program, which is one of them.
 func graphsOf(p *memory.Program) (graphs, error) {
-	if err := Searchable(p.Graph.Spec); err != nil {
+	if err := Searchable(model.SpecOf(p.Graph)); err != nil {
 		return nil, err
 	}
 	out := graphs{}
-	for _, kind := range p.Graph.Spec.CheckpointKinds() {
+	for _, kind := range model.SpecOf(p.Graph).CheckpointKinds() {
 		var err error
 		if out[kind], err = p.Kin().Kind(kind); err != nil {
 			return nil, err
@@ -121,4 +121,4 @@ func (g graphs) fastest(req Request, search func(Request) (*Result, error)) (*Re
 }
 
 // micro is the number of micro batches of a step.
-func micro(tl *memory.Timeline) int64 { return int64(max(1, tl.Graph().Spec.Train.GradAccum)) }
+func micro(tl *memory.Timeline) int64 { return int64(tl.Graph().Step.MicroBatches) }

@@ -20,22 +20,23 @@ func short(p *memory.Program) (*memory.Program, []int, error) {
 	for i := range own {
 		own[i] = i
 	}
-	s := *g.Spec
+	spec := model.SpecOf(g)
+	s := *spec
 	s.L = min(s.L, shortLayers)
-	if g.Layers > g.Spec.L {
-		s.DecoderL = min(g.Layers-g.Spec.L, shortLayers)
+	if g.Layers > spec.L {
+		s.DecoderL = min(g.Layers-spec.L, shortLayers)
 	}
 	if len(s.LayerTypes) > s.L {
 		s.LayerTypes = s.LayerTypes[:s.L]
 	}
-	q, err := model.Build(&s, g.Options)
+	q, err := model.Build(&s, model.Options{CPU: g.Step.CPU, Checkpoint: g.Step.Checkpoint})
 	if err != nil {
 		return nil, nil, err
 	}
 	if q.Layers == g.Layers {
 		return p, own, nil
 	}
-	same := append(standIns(g.Spec.L, 0), standIns(g.Layers-g.Spec.L, s.L)...)
+	same := append(standIns(spec.L, 0), standIns(g.Layers-spec.L, s.L)...)
 	for i, k := range same {
 		if signature(g, i) != signature(q, k) {
 			return p, own, nil

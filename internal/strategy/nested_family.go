@@ -125,7 +125,7 @@ func (m *nestedModel) named(pr *pricing, budget int64) (*nestedPlan, error) {
 			return nil, err
 		}
 		if tl.Peak.Bytes <= budget && (best == nil || tl.Times.Step() < best.timeline.Times.Step()) {
-			micro := int64(max(1, tl.Graph().Spec.Train.GradAccum))
+			micro := int64(tl.Graph().Step.MicroBatches)
 			time := tl.Times.Step() - tl.Times.Optimizer
 			best = &nestedPlan{pl, tl, &solve.NestedSolution{
 				Peak: tl.Peak.Bytes, Time: time / micro, Status: solve.Feasible,

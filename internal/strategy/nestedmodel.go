@@ -190,7 +190,7 @@ func boundaries(p *memory.Program) []int64 {
 // embedding were trained, and is as wide as the model.
 func isHidden(g *model.Graph, t model.TensorID) bool {
 	x := &g.Tensors[t]
-	return x.Grad || x.Shape.At(-1) == int64(g.Spec.H) && x.Shape.N == 3
+	return x.Grad || x.Shape.At(-1) == g.Step.Hidden && x.Shape.N == 3
 }
 
 // plan turns a solution's nodes into a plan.

@@ -104,7 +104,7 @@ func (e *Estimation) contribution(p *Simulation, text string) (*Assumption, erro
 		return without("against --keep-logits=false", model.Overrides{KeepLogits: new(bool)})
 	case word == "activation" && e.study.Spec.Activation == composed:
 		return without("against the same function in one kernel, --activation gelu_tanh", model.Overrides{Activation: oneKernel})
-	case word == "norm" && e.study.Spec.FusesNorm():
+	case word == "norm" && model.FusesNorm(e.study.Spec):
 		return without("against the same norm in one kernel, --norm "+fusedNorm, model.Overrides{Norm: fusedNorm})
 	case strings.HasPrefix(word, "dropout"):
 		spec := *e.study.Spec
@@ -170,7 +170,7 @@ func (e *Estimation) remarks(p *Simulation) []string {
 	} else {
 		say("use_cache is counted as off: a Hugging Face config has it on, set it to False for training")
 	}
-	say("the ops are those of %s: other releases may keep other tensors", s.Releases())
+	say("the ops are those of %s: other releases may keep other tensors", model.Releases(s))
 	say("the peak is that of eager mode: torch.compile fuses, and recomputes by its own plan; verify it with compilation on")
 	say("nvidia-smi shows the tensors and the reserve: allocator rounding and the CUDA context are not tensors")
 	say("GB are 10⁹ bytes, GiB 2³⁰: a card sold as %s has %s for PyTorch", e.study.Sheet.SoldAs.Decimal(), e.study.Sheet.TotalBytes.Both())

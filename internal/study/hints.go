@@ -73,10 +73,10 @@ func changes(s *model.Spec, full bool) []change {
 	if s.Activation == composed {
 		cs = append(cs, change{words: "the same GELU in one kernel", flags: "--activation " + oneKernel, settings: model.Overrides{Activation: oneKernel}})
 	}
-	if s.FusesNorm() {
+	if model.FusesNorm(s) {
 		cs = append(cs, change{words: "the same RMSNorm in one kernel", flags: "--norm " + fusedNorm, settings: model.Overrides{Norm: fusedNorm}})
 	}
-	if s.Train.LoRA == nil && s.TakesLoRA(rank) {
+	if s.Train.LoRA == nil && model.TakesLoRA(s, rank) {
 		cs = append(cs, change{words: fmt.Sprintf("LoRA, which trains adapters of rank %d alone", rank), settings: adapters(), other: true}.flagged())
 	}
 	if row, err := optimizer.Lookup(s.Train.Optimizer); err == nil {
@@ -171,7 +171,7 @@ func (e *Estimation) hints(ctx context.Context, planned bool) ([]Hint, error) {
 			hints = append([]Hint{*h}, hints...)
 		}
 	}
-	if spec := e.study.Spec; e.OOM() && (len(hints) == 0 || !hints[0].fits()) && spec.Train.LoRA == nil && spec.TakesLoRA(rank) {
+	if spec := e.study.Spec; e.OOM() && (len(hints) == 0 || !hints[0].fits()) && spec.Train.LoRA == nil && model.TakesLoRA(spec, rank) {
 		// Weights, gradients and their state are too much, or nearly; what is left without them may be helped by any change.
 		lora := change{words: "LoRA, which trains adapters alone, and all the rest", settings: adapters(), other: true}
 		for _, c := range changes(spec, full) {

@@ -85,7 +85,7 @@ func Vary(spec *model.Spec, o model.Overrides) (*model.Spec, error) {
 		o.Seq = nil
 	}
 	if o != (model.Overrides{}) {
-		if err := t.Override(o); err != nil {
+		if err := model.Override(&t, o); err != nil {
 			return nil, err
 		}
 		t.Warnings, t.Defaults = spec.Warnings, spec.Defaults

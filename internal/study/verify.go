@@ -280,7 +280,7 @@ func (s *Study) NeedOf(x *Simulation) unit.Bytes {
 // HostBytes is what the host engine needs for a plan: every number takes 4 bytes there.
 func (x *Simulation) HostBytes() unit.Bytes {
 	peak := unit.Bytes(x.Timeline.Peak.Bytes)
-	if x.Timeline.Graph().Spec.Precision.Weights().Size() < 4 {
+	if model.SpecOf(x.Timeline.Graph()).Precision.Weights().Size() < 4 {
 		peak *= 2
 	}
 	return peak

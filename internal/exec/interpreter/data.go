@@ -36,28 +36,29 @@ func (e *engine) initialise() {
 		r := e.stream(s.Name)
 		values := make([]float32, b.count)
 		ints := make([]int64, b.count)
+		fill := e.g.Step.Fills[model.StorageID(i)]
 		switch {
 		case s.Role == model.Parameter:
 			e.initWeight(model.StorageID(i), values, r)
-		case gpu.Real(b.dtype) && strings.HasSuffix(s.Name, "inv_freq"): // rotary: θ^(−2i/D)
+		case fill.Base != 0:
 			for k := range values {
-				values[k] = float32(math.Pow(rotaryBase(e.g.Spec.Arch), -float64(k)/float64(len(values))))
+				values[k] = float32(math.Pow(fill.Base, -float64(k)/float64(len(values))))
 			}
-		case strings.HasSuffix(s.Name, "embed_scale"): // Gemma: √H
-			values[0] = float32(math.Sqrt(float64(e.g.Spec.H)))
+		case fill.Constant != 0:
+			for k := range values {
+				values[k] = float32(fill.Constant)
+			}
 		case gpu.Real(b.dtype):
 			for k, x := range r.Normals(len(values)) {
 				values[k] = float32(x)
 			}
-		case s.Name == "position_ids":
+		case fill.Count:
 			for k := range ints {
 				ints[k] = int64(k)
 			}
-		case s.Name == "token_type_ids": // one type
-		default:
-			from, below := e.classes(s.Name)
+		case fill.Below > fill.From:
 			for k := range ints {
-				ints[k] = from + int64(r.Word(int64(k)))%(below-from)
+				ints[k] = fill.From + int64(r.Word(int64(k)))%(fill.Below-fill.From)
 			}
 		}
 		switch {
@@ -69,30 +70,6 @@ func (e *engine) initialise() {
 			b.setInts(ints)
 		}
 	}
-}
-
-// rotaryBase is θ, the class's own default.
-func rotaryBase(arch string) float64 {
-	if arch == "cohere" {
-		return 500_000
-	}
-	return 10_000
-}
-
-// classes is the range of an integer input's values. Token ids keep clear of padding, which is 0 or 1 and takes no
-// gradient.
-func (e *engine) classes(name string) (from, below int64) {
-	s := e.g.Spec
-	if name == "start_positions" || name == "end_positions" {
-		return 0, int64(s.S)
-	}
-	if (name == "labels" || name == "target") && s.Labels > 0 {
-		return 0, int64(s.Labels)
-	}
-	if name == "input_ids" && s.Vocab > 2 {
-		return 2, int64(s.Vocab)
-	}
-	return 0, int64(max(1, s.Vocab))
 }
 
 // initWeight draws a matrix with variance 1/columns, a vector of weights around 1 and a vector of biases around 0.

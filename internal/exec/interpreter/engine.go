@@ -199,7 +199,7 @@ func (e *engine) step(values func()) (r *stepLevels, err error) {
 		e.initialise()
 	}
 	e.hostPeak = e.onHost
-	for range max(1, e.g.Spec.Train.GradAccum) {
+	for range e.g.Step.MicroBatches {
 		e.begin(memory.Forward)
 		e.forward()
 		e.begin(memory.Backward)
@@ -237,7 +237,7 @@ func (e *engine) note(name string) {
 // runnable refuses a graph with an op that has no kernel.
 func (e *engine) runnable() error {
 	if missing := missing(e.g, e.device); len(missing) > 0 {
-		return &exec.UnsupportedError{Engine: e.name, Text: fmt.Sprintf("arch %s uses %s, for which it has no kernel", e.g.Spec.Arch, exec.Some(missing))}
+		return &exec.UnsupportedError{Engine: e.name, Text: fmt.Sprintf("arch %s uses %s, for which it has no kernel", e.g.Step.Class, exec.Some(missing))}
 	}
 	if o := e.schedule.Optimizer; o.Passes > 0 && rules[o.Rule] == nil {
 		return &exec.UnsupportedError{Engine: e.name, Text: fmt.Sprintf("it does not run optimizer %s", o.Name)}

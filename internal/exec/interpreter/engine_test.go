@@ -68,7 +68,7 @@ func runPlan(t testing.TB, p *memory.Program, pl *plan.Plan) []exec.Gradient {
 			if err != nil {
 				t.Fatalf("%s: %v", d.name, err)
 			}
-			if p.Graph.Spec.Train.Optimizer == "none" { // the simulator does not look after such a step
+			if p.Graph.Step.Optimizer == "none" { // the simulator does not look after such a step
 				want.AfterStep = int64(got.afterStep)
 			}
 			if d := cmp.Diff(levels(want), measuredLevels(got)); d != "" {

@@ -49,18 +49,18 @@ func TestFaults(t *testing.T) {
 			base := run("none", NoFault)
 			sound := exec.CompareValues(base, run(strategy, NoFault), 24)
 			if !sound.Equal || len(sound.Causes) > 0 {
-				t.Errorf("%s %s without a fault: %+v", p.Graph.Spec.Arch, strategy, sound)
+				t.Errorf("%s %s without a fault: %+v", p.Graph.Step.Class, strategy, sound)
 			}
 			m := run(strategy, tt.fault)
 			if m.Loss != base.Loss {
-				t.Errorf("%s %s: the loss is %v, without the fault %v", p.Graph.Spec.Arch, strategy, m.Loss, base.Loss)
+				t.Errorf("%s %s: the loss is %v, without the fault %v", p.Graph.Step.Class, strategy, m.Loss, base.Loss)
 			}
 			v := exec.CompareValues(base, m, 24)
 			if v.Equal || len(v.Causes) != 1 || !strings.Contains(v.Causes[0], tt.reason) {
-				t.Errorf("%s %s: equal %v, causes %q, want %q", p.Graph.Spec.Arch, strategy, v.Equal, v.Causes, tt.reason)
+				t.Errorf("%s %s: equal %v, causes %q, want %q", p.Graph.Step.Class, strategy, v.Equal, v.Causes, tt.reason)
 			}
 			if tt.fault != FaultPrecision && v.Close {
-				t.Errorf("%s %s: gradients are close", p.Graph.Spec.Arch, strategy)
+				t.Errorf("%s %s: gradients are close", p.Graph.Step.Class, strategy)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func (n *node) formula() []*gradient {
 }
 
 // needed is whether the input that the first of the steps serves requires a gradient.
-func (n *node) needed(steps []model.Step) bool {
+func (n *node) needed(steps []model.Call) bool {
 	for i := range steps {
 		if k := steps[i].Out.Input(); k >= 0 {
 			return n.op.Needs&(1<<k) != 0
@@ -125,7 +125,7 @@ func makesNew(h model.How) bool {
 }
 
 // step runs one step of the formula and gives a reference to its result.
-func (n *node) step(s *model.Step) *gradient {
+func (n *node) step(s *model.Call) *gradient {
 	a := n.grad(s.Args[0])
 	switch s.How {
 	case model.Pass:
@@ -173,7 +173,7 @@ func (n *node) step(s *model.Step) *gradient {
 
 // kernel allocates a step's result and runs its kernel. Elementwise results are laid out and promoted over all
 // arguments; full ones are contiguous, like ones keep the first argument's order of dimensions.
-func (n *node) kernel(s *model.Step) *gradient {
+func (n *node) kernel(s *model.Call) *gradient {
 	first := n.meta(s.Args[0])
 	shape, dt := first.Shape, first.DType
 	var layouts []*model.Layout
@@ -216,7 +216,7 @@ func (n *node) kernel(s *model.Step) *gradient {
 }
 
 // compute runs the kernel of a step.
-func (n *node) compute(s *model.Step, r *gradient) {
+func (n *node) compute(s *model.Call, r *gradient) {
 	e := n.engine
 	a := &gpu.Args{Out: []gpu.Tensor{r.at()}, Attr: n.op.Attr, Scalar: n.op.Scalar, Drop: n.op.Drop}
 	k, ok := backwardKernel(s)
@@ -268,7 +268,7 @@ func (n *node) launchJoint() {
 
 // product is a gradient of a·b: grad·bᵀ or aᵀ·grad. For a 2-D operand stored by columns, the third argument, PyTorch
 // computes the transposed product and gives a view of it (mm_mat1_backward, mm_mat2_backward).
-func (n *node) product(s *model.Step, g *gradient) *gradient {
+func (n *node) product(s *model.Call, g *gradient) *gradient {
 	other := n.value(s.Args[1])
 	last := int(g.Shape.N) - 1
 	turned := other.at().Swapped(last-1, last)
@@ -316,7 +316,7 @@ func (n *node) parts(how model.How, made []*gradient) {
 }
 
 // joined puts the gradients of a split's outputs side by side; zeros stand in for those that never came.
-func (n *node) joined(s *model.Step) *gradient {
+func (n *node) joined(s *model.Call) *gradient {
 	e := n.engine
 	in, i := n.meta(s.Args[0]), int(n.op.Attr.A)
 	var dt model.DType

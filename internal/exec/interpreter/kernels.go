@@ -17,7 +17,6 @@ var forward = map[model.Kind]gpu.Kernel{
 	model.OpAdd:                gpu.Add,
 	model.OpSub:                gpu.Sub,
 	model.OpMul:                gpu.Mul,
-	model.OpDiv:                gpu.Div,
 	model.OpAddScalar:          gpu.AddScalar,
 	model.OpMulScalar:          gpu.MulScalar,
 	model.OpDivScalar:          gpu.DivScalar,
@@ -153,7 +152,7 @@ func exponent(n *node) float64 {
 }
 
 // backwardKernel is the kernel of a step that makes a new tensor.
-func backwardKernel(s *model.Step) (gpu.Kernel, bool) {
+func backwardKernel(s *model.Call) (gpu.Kernel, bool) {
 	if e, ok := elementwise[s.Aten]; ok {
 		if e.scalar != "" && s.Args[1] == model.NoSlot {
 			return e.scalar, true

@@ -49,7 +49,7 @@ func (e *engine) optimize() {
 
 // eachUpdated gives every parameter that has a gradient, in the order of an optimizer's list.
 func (e *engine) eachUpdated(do func(i int, p tensor)) {
-	for _, i := range e.g.Registered() {
+	for _, i := range e.g.Step.Registered {
 		if e.grads[i] != nil {
 			do(int(i), e.param(int(i)))
 		}

@@ -13,6 +13,7 @@ import (
 type torchJob struct {
 	Device string          `json:"device"`
 	Spec   *model.Spec     `json:"spec"`
+	Module *model.Module   `json:"module,omitempty"`
 	Config json.RawMessage `json:"config,omitempty"`
 	Nodes  []torchNode     `json:"nodes"`
 	Plain  bool            `json:"plain,omitempty"`
@@ -50,8 +51,9 @@ type cachedOp struct {
 }
 
 func newJob(o Options) (*torchJob, error) {
+	spec := model.SpecOf(o.Graph)
 	j := &torchJob{
-		Device: o.Device, Spec: o.Graph.Spec, Config: o.Config, Plain: o.Plain, Warmup: max(1, o.Warmup), Steps: o.Steps, Enough: o.Enough.Nanoseconds(), Seed: o.Seed, Values: o.Values,
+		Device: o.Device, Spec: spec, Module: model.ModuleOf(spec), Config: o.Config, Plain: o.Plain, Warmup: max(1, o.Warmup), Steps: o.Steps, Enough: o.Enough.Nanoseconds(), Seed: o.Seed, Values: o.Values,
 		Need: o.Need, Force: o.Force, Limit: o.Limit, Plant: o.plant, Nodes: []torchNode{},
 	}
 	if o.Plan == nil {

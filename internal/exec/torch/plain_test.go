@@ -95,7 +95,7 @@ func TestTorchActivation(t *testing.T) {
 // checkMeta holds a measured step under the spec's named strategy against its prediction.
 func checkMeta(t *testing.T, g *model.Graph, o Options) {
 	t.Helper()
-	p := named(t, g, g.Spec.Checkpoint)
+	p := named(t, g, model.SpecOf(g).Checkpoint)
 	o.Graph, o.Plan = g, p
 	m, err := Run(t.Context(), o)
 	if err != nil {

@@ -3,35 +3,29 @@ import sys
 
 import torch
 
-import hf_config
 import meta_autocast
 from precision import weights_dtype
 from refusal import Refusal
 
-HEADS = {"vit": "AutoModelForImageClassification", "bert": "AutoModelForMaskedLM", "roberta": "AutoModelForMaskedLM", "t5": "AutoModelForSeq2SeqLM"}
 
-
-def build(spec, config, device):
+def build(spec, module, config, device):
+    """The class that module describes (model.Module), of the user's own config.json if there is one."""
     import transformers
-    fields = dict(config) if config else hf_config.fields(spec)
+    if not config and module.get("unsayable"):
+        raise Refusal("unsupported", module["unsayable"])
+    fields = dict(config or module["config"])
     for key in ("architectures", "dtype", "torch_dtype", "_attn_implementation", "attn_implementation", "transformers_version", "quantization_config", "auto_map"):
         fields.pop(key, None)
     cfg = transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)
     cfg.use_cache = False
     if (getattr(cfg, "pad_token_id", None) or 0) >= getattr(cfg, "vocab_size", 1):
         cfg.pad_token_id = None  # the class's default, outside a small vocabulary
-    cls = getattr(transformers, head(spec))
+    cls = getattr(transformers, module["auto"])
     model = cls.from_config(cfg, attn_implementation=attention(spec, device))
     model.to(weights_dtype(spec["dtype"]))
     if device.type == "meta":
         reads_no_values(model)
     return model, f"transformers {type(model).__name__}"
-
-
-def head(spec):
-    if spec["arch"] in ("bert", "roberta") and spec.get("labels"):
-        return {"tokens": "AutoModelForTokenClassification", "span": "AutoModelForQuestionAnswering"}.get(spec.get("labels_of"), "AutoModelForSequenceClassification")
-    return HEADS.get(spec["arch"], "AutoModelForCausalLM")
 
 
 def attention(spec, device):

@@ -18,7 +18,7 @@ def build(job, device):
                 import model_plain
                 return model_plain.build(spec, device)
             import model_hf
-            return model_hf.build(spec, job.get("config"), device)
+            return model_hf.build(spec, job["module"], job.get("config"), device)
     finally:
         torch.set_default_dtype(given)
 

@@ -1,6 +1,6 @@
-"""Where the parts of a layer are in a model class, and how to run one as a region.
+"""How to run a part of a layer as a region.
 
-Paths are those of the Hugging Face classes; the plain models use the same names.
+The job says where the parts are in the Hugging Face classes; the plain models use the same names.
 """
 import functools
 import sys
@@ -16,10 +16,6 @@ def layers(model):
         return list(model.plan_layers)
     from transformers.modeling_layers import GradientCheckpointingLayer
     return [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
-
-
-def returns_tuple(layer):
-    return type(layer).__name__ in ("BloomBlock", "FalconDecoderLayer")
 
 
 class Whole:
@@ -267,93 +263,34 @@ def functions_of(module):
     return runs
 
 
-QKV = ("q_proj", "k_proj", "v_proj")
-
-# By arch: module paths of attention and MLP, and of norms and activations with the projections that read them.
-LLAMA = {
-    "attn": "self_attn", "mlp": "mlp", "norm1": ("input_layernorm", "self_attn", QKV),
-    "norm2": ("post_attention_layernorm", "mlp", ("gate_proj", "up_proj")), "act": "gated",
-}
-PLACES = {
-    "gpt2": {
-        "attn": "attn", "mlp": "mlp", "norm1": ("ln_1", "attn", ("c_attn",)), "norm2": ("ln_2", "mlp", ("c_fc",)), "act": ("mlp.act", "mlp", ("c_proj",)),
-    },
-    "gpt-neox": {
-        "attn": "attention", "mlp": "mlp", "norm1": ("input_layernorm", "attention", ("query_key_value",)),
-        "norm2": ("post_attention_layernorm", "mlp", ("dense_h_to_4h",)), "act": ("mlp.act", "mlp", ("dense_4h_to_h",)),
-    },
-    "opt": {
-        "attn": "self_attn", "mlp": ("fc1", "activation_fn", "fc2"), "norm1": ("self_attn_layer_norm", "self_attn", QKV), "norm2": ("final_layer_norm", "", ("fc1",)), "act": ("activation_fn", "", ("fc2",)),
-    },
-    "bert": {"attn": "attention", "mlp": "feed_forward_chunk", "act": ("intermediate.intermediate_act_fn", "output", ("dense",))},
-    "vit": {
-        "attn": "attention", "mlp": "mlp", "norm1": ("layernorm_before", "attention", QKV), "norm2": ("layernorm_after", "mlp", ("fc1",)),
-        "act": ("mlp.activation_fn", "mlp", ("fc2",)),
-    },
-    "phi": {"attn": "self_attn", "mlp": "mlp", "norm1": LLAMA["norm1"], "act": ("mlp.activation_fn", "mlp", ("fc2",))},
-    "phi3": {
-        "attn": "self_attn", "mlp": "mlp", "norm1": ("input_layernorm", "self_attn", ("qkv_proj",)),
-        "norm2": ("post_attention_layernorm", "mlp", ("gate_up_proj",)), "act": "packed",
-    },
-    "gemma2": {**LLAMA, "norm2": ("pre_feedforward_layernorm", "mlp", ("gate_proj", "up_proj"))},
-    "olmo2": {"attn": "self_attn", "mlp": "mlp", "act": "gated"},
-    "cohere": {"attn": "self_attn", "mlp": "mlp", "norm1": LLAMA["norm1"], "act": "gated"},
-    "starcoder2": {**LLAMA, "norm2": ("post_attention_layernorm", "mlp", ("c_fc",)), "act": ("mlp.act", "mlp", ("c_proj",))},
-    "falcon": {
-        "attn": "self_attention", "mlp": "mlp", "norm1": ("input_layernorm", "self_attention", ("query_key_value",)), "act": ("mlp.act", "mlp", ("dense_4h_to_h",)),
-    },
-    "bloom": {
-        "attn": "self_attention", "mlp": "mlp", "norm1": ("input_layernorm", "self_attention", ("query_key_value",)),
-        "norm2": ("post_attention_layernorm", "mlp", ("dense_h_to_4h",)), "act": ("mlp.gelu_impl", "mlp", ("dense_4h_to_h",)),
-    },
-    "mixtral": {"attn": "self_attn", "mlp": "mlp", "norm1": LLAMA["norm1"]},
-    "qwen3-moe": {"attn": "self_attn", "mlp": "mlp", "norm1": LLAMA["norm1"]},
-    "t5": {
-        "attn": "layer.0.SelfAttention", "mlp": "layer.-1.DenseReluDense", "norm1": ("layer.0.layer_norm", "layer.0.SelfAttention", ("q", "k", "v")),
-        "norm2": ("layer.-1.layer_norm", "layer.-1.DenseReluDense", ("wi", "wi_0", "wi_1")), "act": "after first",
-    },
-}
-PLACES["roberta"] = PLACES["bert"]
-for name in ("llama", "mistral", "qwen2", "qwen3", "gemma", "granite"):
-    PLACES[name] = LLAMA
-
-
-def find(model, layer, arch, span):
-    """The part of a layer that span names; None if it cannot run as one region."""
+def find(layer, arch, parts, span):
+    """The part of a layer that span names; None if it cannot run as one region. parts is the job's table: for each span how
+    it runs and where its modules are (model.Part)."""
     if span == "layer":
         return Whole(layer)
     if isinstance(layer, nn.TransformerEncoderLayer):
         return encoder_part(layer, span)
     if arch == "torch-encoder":
         return block_part(layer, span)
-    places = PLACES.get(arch)
-    if places is None:
+    part = parts.get(span)
+    if part is None:
         return None
-    if span == "core" and arch == "falcon":
-        return Kernel(layer.self_attention)
-    if span == "core":
-        module = at(layer, places["attn"])
-        return Core(getattr(module, "self", module))
-    place = places.get(span)
-    if place is None:
-        return None
-    if span == "mlp" and isinstance(place, tuple):
-        return Row([getattr(layer, n) for n in place])
-    if span == "attn" and arch == "t5":
-        return Together([Whole(getattr(sub, n)) for sub in layer.layer for n in ("SelfAttention", "EncDecAttention") if hasattr(sub, n)])
-    if span == "mlp" and hasattr(layer, "feed_forward_chunk"):
-        return Method(layer, place)
-    if span in ("attn", "mlp"):
-        return Whole(at(layer, place))
-    if place == "gated":
-        return GatedDown(layer.mlp)
-    if place == "packed":
-        return PackedDown(layer.mlp)
-    if place == "after first":
-        return AfterFirst(at(layer, places["mlp"]))
-    first, owner, names = place
-    owner = at(layer, owner)
-    names = [n for n in names if hasattr(owner, n)]
+    kind, paths = part["kind"], part["at"]
+    if kind == "modules":
+        return Together([Whole(at(layer, path)) for path in paths if has(layer, path)])
+    if kind == "row":
+        return Row([at(layer, path) for path in paths])
+    if kind == "method" and hasattr(layer, paths[0]):
+        return Method(layer, paths[0])
+    if kind == "fan":
+        return fan(layer, at(layer, paths[0]), part)
+    kinds = {"module": Whole, "method": Whole, "core": Core, "kernel": Kernel, "gated": GatedDown, "packed": PackedDown, "after first": AfterFirst}
+    return kinds[kind](at(layer, paths[0]))
+
+
+def fan(layer, first, part):
+    owner = at(layer, part.get("owner", ""))
+    names = [n for n in part["readers"] if hasattr(owner, n)]
     followers = {}
     for i, name in enumerate(names):
         follower = getattr(owner, {"q_proj": "q_norm", "k_proj": "k_norm", "gate_proj": "act_fn", "wi_0": "act"}.get(name, ""), None)
@@ -361,7 +298,7 @@ def find(model, layer, arch, span):
             followers[i] = follower
     if any(getattr(getattr(f, "weight", None), "dim", lambda: 1)() > 1 for f in followers.values()):
         return None  # a norm whose weight has a row a head
-    return Fan(at(layer, first), [getattr(owner, n) for n in names], followers=followers)
+    return Fan(first, [getattr(owner, n) for n in names], followers=followers)
 
 
 def encoder_part(layer, span):
@@ -392,3 +329,10 @@ def at(module, path):
     for name in filter(None, path.split(".")):
         module = module[int(name)] if name.lstrip("-").isdigit() else getattr(module, name)
     return module
+
+
+def has(module, path):
+    try:
+        return at(module, path) is not None
+    except (AttributeError, IndexError):
+        return False

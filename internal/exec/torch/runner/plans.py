@@ -7,11 +7,11 @@ import parts
 from refusal import Refusal
 
 
-def apply(model, spec, nodes, how, device):
+def apply(model, spec, module, nodes, how, device):
     if nodes:
         if any(recomputes_layers(node) for node in nodes):
             tell_class(model)
-        Plan(model, spec, how, device).nodes(nodes)
+        Plan(model, spec, module, how, device).nodes(nodes)
 
 
 def recomputes_layers(node):
@@ -28,8 +28,9 @@ def tell_class(model):
 
 
 class Plan:
-    def __init__(self, model, spec, how, device):
+    def __init__(self, model, spec, module, how, device):
         self.model, self.spec, self.how, self.device = model, spec, how, device
+        self.module = module or {}
         self.layers = parts.layers(model)
 
     def nodes(self, nodes):
@@ -47,7 +48,7 @@ class Plan:
     def part(self, i, region):
         layer, span = self.layers[i], region["span"]
         name = f"layer {i}" if span == "layer" else f"layer {i}, {span}"
-        where = parts.find(self.model, layer, self.spec["arch"], span)
+        where = parts.find(layer, self.spec["arch"], self.module.get("parts") or {}, span)
         if where is None:
             raise Refusal("unsupported", f"{name}: the torch engine does not run this part of {self.spec['arch']} as one region")
         how = region.get("offload")
@@ -62,27 +63,27 @@ class Plan:
         if self.spec["arch"] == "t5":
             raise Refusal("unsupported", "segments of t5: its layers hand a position bias to the next, so that they are no chain")
         run = self.how.region(f"layers {first} to {last}")
-        Segment(self.layers[first:last + 1], run).wrap()
+        Segment(self.layers[first:last + 1], run, self.module.get("tuple")).wrap()
 
 
 class Segment:
     """Consecutive layers as one region, whatever loop calls them: all but the last only note what they are called with
     and hand their input on; the last runs them all."""
 
-    def __init__(self, layers, run):
-        self.layers, self.run = layers, run
+    def __init__(self, layers, run, tuples):
+        self.layers, self.run, self.tuples = layers, run, tuples
         self.calls = []
 
     def wrap(self):
         forwards = [layer.forward for layer in self.layers]
         for layer, forward in zip(self.layers[:-1], forwards):
-            layer.forward = self.later(forward, parts.returns_tuple(layer))
+            layer.forward = self.later(forward)
         self.layers[-1].forward = self.now(forwards[-1])
 
-    def later(self, forward, as_tuple):
+    def later(self, forward):
         def noted(x, *args, **kwargs):
             self.calls.append((forward, args, kwargs))
-            return (x, None) if as_tuple else x
+            return (x, None) if self.tuples else x
         return noted
 
     def now(self, forward):

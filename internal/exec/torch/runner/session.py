@@ -48,7 +48,7 @@ class Session:
         lora.adapt(self.model, self.spec, device)
         self.casts = precision.Casts(self.spec["dtype"], device)
         how = Checkpointing(self.casts, self.witness, job.get("plant"))
-        plans.apply(self.model, self.spec, job["nodes"], how, device)
+        plans.apply(self.model, self.spec, job.get("module"), job["nodes"], how, device)
         self.batch = models.batch(self.spec, self.model, device, job["seed"])
         self.meter.holds([*self.model.parameters(), *self.model.buffers(), *self.batch.values()])
         self.step = TrainingStep(self.model, self.batch, self.spec, self.casts, device, job.get("plant"))
