@@ -26,15 +26,15 @@ const (
 
 // TooLarge is true for a step that no estimate is made for: its size is taken for a unit slip.
 func (s *Spec) TooLarge() bool {
-	_, text := s.tooLarge()
+	_, text := s.furthestAbove()
 	return text != ""
 }
 
-// tooLarge names the input that is furthest above what is common, if the step would need more than maxBytes, or so much
+// furthestAbove names the input that is furthest above what is common, if the step would need more than maxBytes, or so much
 // work that its FLOPs or nanoseconds would not be whole numbers of 64 bits. The estimates are lower bounds in floating
 // point: fp32 weights, gradients and Adam's two moments, one hidden-size and one ffn-size tensor a layer, the logits,
 // and the scores of one eager layer; the products of every layer and the head, and attention, forward alone.
-func (s *Spec) tooLarge() (key, text string) {
+func (s *Spec) furthestAbove() (key, text string) {
 	f := func(n int) float64 { return float64(max(n, 0)) }
 	experts, active, accum := 1.0, 1.0, math.Max(1, f(s.Train.GradAccum))
 	if s.MoE != nil {

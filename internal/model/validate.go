@@ -76,7 +76,7 @@ func problems(s *Spec) []problem {
 		}
 	}
 	if len(ps) == 0 {
-		if key, text := s.tooLarge(); text != "" {
+		if key, text := s.furthestAbove(); text != "" {
 			add(key, "%s", text)
 		}
 	}
