@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ckptplan/internal/document"
 	"ckptplan/internal/model"
 	"ckptplan/internal/nearest"
 )
@@ -15,14 +16,14 @@ import (
 // settingsFile is a config file with the places of its keys, so that everything wrong with it is told at once.
 type settingsFile struct {
 	src []byte
-	doc *model.Document          // nil without a file, and for one with nothing in it
-	at  map[string]model.Setting // by flag
+	doc *document.Document          // nil without a file, and for one with nothing in it
+	at  map[string]document.Setting // by flag
 }
 
 // readSettings reads a config file, "" for none. Keys are flags of some command, each once, with a value or, where the
 // flag takes several, a list.
 func readSettings(root *cobra.Command, file string) (*settingsFile, error) {
-	s := &settingsFile{at: map[string]model.Setting{}}
+	s := &settingsFile{at: map[string]document.Setting{}}
 	if file == "" {
 		return s, nil
 	}
@@ -33,7 +34,7 @@ func readSettings(root *cobra.Command, file string) (*settingsFile, error) {
 	if blank(s.src) {
 		return s, nil
 	}
-	if s.doc, err = model.ParseDocument(file, s.src, "config", "settings such as budget: 24GB"); err != nil {
+	if s.doc, err = document.ParseDocument(file, s.src, "config", "settings such as budget: 24GB"); err != nil {
 		return nil, err
 	}
 	known := settings(root)
@@ -55,7 +56,7 @@ func readSettings(root *cobra.Command, file string) (*settingsFile, error) {
 }
 
 // unknown reports a key that is no flag, with the one that it most likely means.
-func (s *settingsFile) unknown(x model.Setting, flag string, known []string) {
+func (s *settingsFile) unknown(x document.Setting, flag string, known []string) {
 	near := strings.TrimPrefix(model.FlagOf(flag), "--")
 	if near == "" {
 		near = nearest.Name(flag, known)

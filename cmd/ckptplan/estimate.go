@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/report"
 	"ckptplan/internal/study"
 )
@@ -64,7 +64,7 @@ func runEstimate(cmd *cobra.Command, g *globals, o *estimateOptions) error {
 	if err != nil {
 		return err
 	}
-	var known *model.Spec
+	var known *spec.Spec
 	for _, name := range o.names {
 		if f := files[name]; f != nil && known == nil {
 			known = f.Spec // without MODEL plans are priced for their own

@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ckptplan/internal/document"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy"
 	"ckptplan/internal/study"
@@ -37,19 +39,19 @@ type modelOptions struct {
 func (o *modelOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	for name, v := range map[string]pflag.Value{"batch": &o.batch, "seq": &o.seq, "grad-accum": &o.gradAccum, "loss-chunks": &o.lossChunks} {
-		help, _ := model.Flag(name)
+		help, _ := spec.Flag(name)
 		f.Var(v, name, help)
 	}
 	for name, v := range map[string]*string{
 		"precision": &o.precision, "attention": &o.attention, "activation": &o.activation, "norm": &o.norm, "optimizer": &o.optimizer, "lora": &o.lora,
 	} {
-		help, words := model.Flag(name)
+		help, words := spec.Flag(name)
 		f.StringVar(v, name, "", help)
 		if words != nil {
 			complete(cmd, name, words...)
 		}
 	}
-	help, _ := model.Flag("keep-logits")
+	help, _ := spec.Flag("keep-logits")
 	f.BoolVar(&o.keepLogits, "keep-logits", true, help)
 	cmd.ValidArgsFunction = completeModel
 	section(cmd, modelSection)
@@ -70,7 +72,7 @@ func completeModel(_ *cobra.Command, args []string, prefix string) ([]string, co
 }
 
 // load reads the model and applies the flags that were given. known is the spec to use if no model is named, or nil.
-func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec, error) {
+func (o *modelOptions) load(cmd *cobra.Command, known *spec.Spec) (*spec.Spec, error) {
 	spec := known
 	if o.model != "" || spec == nil {
 		name := o.model
@@ -86,7 +88,7 @@ func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec,
 		}
 		var err error
 		spec, err = model.LoadAny(name, readInput, replaced...)
-		if is[model.Diagnostics](err) && holdsPlan(name) {
+		if is[document.Diagnostics](err) && holdsPlan(name) {
 			return nil, &inputError{fmt.Errorf("%s is a plan file, not a model: price it with --strategy %s", name, name)}
 		}
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"ckptplan/internal/export"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/study"
 )
 
@@ -132,7 +133,7 @@ func (o *optimizeOptions) checkObjective(cmd *cobra.Command, req study.Request) 
 }
 
 // checkGlobal refuses a global batch that no number of micro batches makes up in a lifetime.
-func (o *optimizeOptions) checkGlobal(spec *model.Spec) error {
+func (o *optimizeOptions) checkGlobal(spec *spec.Spec) error {
 	if o.global == 0 {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"os"
 	"sync"
 
-	"ckptplan/internal/model"
+	"ckptplan/internal/document"
 )
 
 // pipes holds what came out of files that can be read only once (/dev/stdin, <(command)): a model's file is looked at
@@ -24,7 +24,7 @@ func readInput(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	src, err := io.ReadAll(io.LimitReader(f, model.MaxSource+1))
+	src, err := io.ReadAll(io.LimitReader(f, document.MaxSource+1))
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckptplan/internal/certificate"
+	"ckptplan/internal/document"
 	"ckptplan/internal/export"
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
@@ -69,7 +70,7 @@ func exitCode(err error) int {
 		return exitDoesNotFit
 	case is[*certificate.FailedError](err), is[*study.DifferError](err):
 		return exitDiffers
-	case is[*inputError](err), is[model.Diagnostics](err), is[*plan.MismatchError](err), unfitPlanFile(err):
+	case is[*inputError](err), is[document.Diagnostics](err), is[*plan.MismatchError](err), unfitPlanFile(err):
 		return exitInput
 	case is[*usageError](err), is[*model.UnknownPresetError](err), is[*gpu.UnknownError](err), is[*gpu.AmbiguousError](err),
 		is[*plan.UnknownStrategyError](err), is[*study.StrategyError](err), is[*export.UnknownTargetError](err), errors.Is(err, strategy.ErrNotChain):

@@ -13,6 +13,9 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy"
 	"ckptplan/internal/thorough"
@@ -21,7 +24,7 @@ import (
 
 // certifiedNested finds the fastest nested plan of a preset and returns its plan file, read back from what is written. The
 // budget lies at a share of the way from the least that a nested plan needs to the least that a flat one does.
-func certifiedNested(t *testing.T, preset string, change func(*model.Spec), share float64, maxForwards int) (*model.Spec, *plan.File, *gpu.Sheet) {
+func certifiedNested(t *testing.T, preset string, change func(*spec.Spec), share float64, maxForwards int) (*spec.Spec, *plan.File, *gpu.Sheet) {
 	t.Helper()
 	s, err := model.LoadPreset(preset)
 	if err != nil {
@@ -30,7 +33,7 @@ func certifiedNested(t *testing.T, preset string, change func(*model.Spec), shar
 	if change != nil {
 		change(s)
 	}
-	g, err := model.Build(s, model.Options{Checkpoint: "full"})
+	g, err := model.Build(s, build.Options{Checkpoint: "full"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,29 +66,29 @@ func certifiedNested(t *testing.T, preset string, change func(*model.Spec), shar
 }
 
 // deep is a model in which the layers' inputs alone fill a budget.
-func deep(s *model.Spec) {
+func deep(s *spec.Spec) {
 	s.L, s.H, s.Heads, s.KVHeads, s.FFN, s.Vocab, s.B, s.S = 32, 1024, 16, 16, 2752, 1000, 16, 4096
 }
 
 func TestNestedCertificatesHold(t *testing.T) {
-	lora := &model.LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}}
+	lora := &spec.LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}}
 	for i, c := range []struct {
 		name, preset string
-		change       func(*model.Spec)
+		change       func(*spec.Spec)
 		forwards     int
 	}{
-		{"gpt2", "gpt2", func(s *model.Spec) { s.Vocab, s.B = 1000, 64 }, 0},
-		{"gpt2 eager", "gpt2", func(s *model.Spec) { s.Attention = "eager"; s.Vocab, s.S, s.B = 1000, 512, 32 }, 0},
-		{"gpt2-xl long", "gpt2-xl", func(s *model.Spec) { s.Vocab, s.B, s.S, s.MaxS = 1000, 8, 8192, 8192 }, 3},
-		{"gpt2 accumulated", "gpt2", func(s *model.Spec) { s.Train.GradAccum, s.Vocab, s.B = 4, 1000, 64 }, 0},
+		{"gpt2", "gpt2", func(s *spec.Spec) { s.Vocab, s.B = 1000, 64 }, 0},
+		{"gpt2 eager", "gpt2", func(s *spec.Spec) { s.Attention = "eager"; s.Vocab, s.S, s.B = 1000, 512, 32 }, 0},
+		{"gpt2-xl long", "gpt2-xl", func(s *spec.Spec) { s.Vocab, s.B, s.S, s.MaxS = 1000, 8, 8192, 8192 }, 3},
+		{"gpt2 accumulated", "gpt2", func(s *spec.Spec) { s.Train.GradAccum, s.Vocab, s.B = 4, 1000, 64 }, 0},
 		{"llama deep", "llama-3.2-1b", deep, 0},
 		{"llama deep twice", "llama-3.2-1b", deep, 2},
-		{"llama-3.2-1b amp", "llama-3.2-1b", func(s *model.Spec) { s.Vocab, s.B, s.S, s.Precision = 2000, 16, 4096, model.AmpBF }, 0},
-		{"llama-3-8b lora", "llama-3-8b", func(s *model.Spec) { s.Train.LoRA, s.Train.Finetune, s.B = lora, "lora", 16 }, 0},
-		{"vit-large", "vit-large", func(s *model.Spec) { s.B = 512 }, 0},
-		{"bert-large amp", "bert-large", func(s *model.Spec) { s.Precision = model.AmpBF; s.Vocab, s.S, s.B = 1000, 512, 64 }, 0},
-		{"gemma-2 windows", "gemma-2-2b", func(s *model.Spec) { s.S, s.Vocab = 8192, 1000; s.Attention = "eager" }, 2},
-		{"falcon eager", "falcon-7b", func(s *model.Spec) { s.Attention, s.B, s.Vocab, s.Train.Optimizer = "eager", 4, 1000, "sgd" }, 0},
+		{"llama-3.2-1b amp", "llama-3.2-1b", func(s *spec.Spec) { s.Vocab, s.B, s.S, s.Precision = 2000, 16, 4096, dtype.AmpBF }, 0},
+		{"llama-3-8b lora", "llama-3-8b", func(s *spec.Spec) { s.Train.LoRA, s.Train.Finetune, s.B = lora, "lora", 16 }, 0},
+		{"vit-large", "vit-large", func(s *spec.Spec) { s.B = 512 }, 0},
+		{"bert-large amp", "bert-large", func(s *spec.Spec) { s.Precision = dtype.AmpBF; s.Vocab, s.S, s.B = 1000, 512, 64 }, 0},
+		{"gemma-2 windows", "gemma-2-2b", func(s *spec.Spec) { s.S, s.Vocab = 8192, 1000; s.Attention = "eager" }, 2},
+		{"falcon eager", "falcon-7b", func(s *spec.Spec) { s.Attention, s.B, s.Vocab, s.Train.Optimizer = "eager", 4, 1000, "sgd" }, 0},
 	} {
 		if !thorough.On && i%3 != 0 {
 			continue
@@ -203,7 +206,7 @@ func TestNestedCertificateChangesAreCaught(t *testing.T) {
 
 // slowerNested puts the fastest plan of a smaller budget in the file, with the peak and the times that are its own: all that is false
 // is that it is the fastest.
-func slowerNested(t *testing.T, s *model.Spec, f *plan.File, c *plan.Certificate) {
+func slowerNested(t *testing.T, s *spec.Spec, f *plan.File, c *plan.Certificate) {
 	t.Helper()
 	_, tighter, _ := certifiedNested(t, "llama-3.2-1b", deep, 0.25, 3)
 	f.Nodes = tighter.Nodes
@@ -247,7 +250,7 @@ func TestNestedCheckWithoutCard(t *testing.T) {
 // 126 equal layers take few lines, and seconds to check.
 func TestNestedCertificateOfManyLayers(t *testing.T) {
 	thorough.Skip(t)
-	s, f, sheet := certifiedNested(t, "llama-3.2-1b", func(s *model.Spec) { deep(s); s.L = 126 }, 0.3, 0)
+	s, f, sheet := certifiedNested(t, "llama-3.2-1b", func(s *spec.Spec) { deep(s); s.L = 126 }, 0.3, 0)
 	begin := time.Now()
 	r, err := certificate.Check(context.Background(), s, f, sheet)
 	if err != nil || r.Err() != nil || r.Count(certificate.Unproved) > 0 {

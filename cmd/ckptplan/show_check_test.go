@@ -13,6 +13,9 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy"
 	"ckptplan/internal/thorough"
@@ -20,7 +23,7 @@ import (
 )
 
 // certified optimizes a preset and returns its plan file, read back from what is written.
-func certified(t *testing.T, preset string, change func(*model.Spec), share float64) (*model.Spec, *plan.File, *gpu.Sheet) {
+func certified(t *testing.T, preset string, change func(*spec.Spec), share float64) (*spec.Spec, *plan.File, *gpu.Sheet) {
 	t.Helper()
 	s, err := model.LoadPreset(preset)
 	if err != nil {
@@ -29,7 +32,7 @@ func certified(t *testing.T, preset string, change func(*model.Spec), share floa
 	if change != nil {
 		change(s)
 	}
-	g, err := model.Build(s, model.Options{Checkpoint: "full"})
+	g, err := model.Build(s, build.Options{Checkpoint: "full"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +83,7 @@ func planBack(t *testing.T, text []byte) *plan.File {
 }
 
 // plainMLP is a stack of linear, gelu, linear without residuals: a layer's output is its last op's.
-func plainMLP(s *model.Spec) {
+func plainMLP(s *spec.Spec) {
 	m, err := model.Load("mlp.yaml", []byte("{arch: custom, L: 6, S: 512, H: 64, B: 2, heads: 4, ops: [linear 4H, gelu, linear H], dtype: fp32, train: {optimizer: none}}"))
 	if err != nil {
 		panic(err)
@@ -89,27 +92,27 @@ func plainMLP(s *model.Spec) {
 }
 
 func TestCertificatesHold(t *testing.T) {
-	lora := &model.LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}}
+	lora := &spec.LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}}
 	for _, c := range []struct {
 		name, preset string
-		change       func(*model.Spec)
+		change       func(*spec.Spec)
 	}{
 		{"gpt2", "gpt2", nil},
-		{"gpt2 eager", "gpt2", func(s *model.Spec) { s.Attention = "eager"; s.S = 512 }},
-		{"gpt2 amp", "gpt2", func(s *model.Spec) { s.Precision = model.AmpBF; s.B = 4 }},
-		{"gpt2 accumulated", "gpt2", func(s *model.Spec) { s.Train.GradAccum = 4 }},
+		{"gpt2 eager", "gpt2", func(s *spec.Spec) { s.Attention = "eager"; s.S = 512 }},
+		{"gpt2 amp", "gpt2", func(s *spec.Spec) { s.Precision = dtype.AmpBF; s.B = 4 }},
+		{"gpt2 accumulated", "gpt2", func(s *spec.Spec) { s.Train.GradAccum = 4 }},
 		{"gpt-1.3b", "gpt-1.3b", nil},
-		{"masks while forward binds", "gpt2-medium", func(s *model.Spec) { s.Attention = "eager"; s.Precision = model.AmpBF; s.S, s.B = 512, 4 }},
-		{"embedding output while forward binds", "bert-large", func(s *model.Spec) { s.Precision = model.AmpBF; s.S, s.B = 512, 4 }},
+		{"masks while forward binds", "gpt2-medium", func(s *spec.Spec) { s.Attention = "eager"; s.Precision = dtype.AmpBF; s.S, s.B = 512, 4 }},
+		{"embedding output while forward binds", "bert-large", func(s *spec.Spec) { s.Precision = dtype.AmpBF; s.S, s.B = 512, 4 }},
 		{"llama-3.2-1b", "llama-3.2-1b", nil},
-		{"llama-3.2-1b amp", "llama-3.2-1b", func(s *model.Spec) { s.Precision = model.AmpBF }},
-		{"llama-3-8b lora", "llama-3-8b", func(s *model.Spec) { s.Train.LoRA, s.Train.Finetune = lora, "lora" }},
-		{"llama-3.2-1b lora", "llama-3.2-1b", func(s *model.Spec) { s.Train.LoRA, s.Train.Finetune = lora, "lora" }},
-		{"loss in parts", "llama-3.2-1b", func(s *model.Spec) { s.Train.LossChunks, s.Train.GradAccum = 4, 2 }},
+		{"llama-3.2-1b amp", "llama-3.2-1b", func(s *spec.Spec) { s.Precision = dtype.AmpBF }},
+		{"llama-3-8b lora", "llama-3-8b", func(s *spec.Spec) { s.Train.LoRA, s.Train.Finetune = lora, "lora" }},
+		{"llama-3.2-1b lora", "llama-3.2-1b", func(s *spec.Spec) { s.Train.LoRA, s.Train.Finetune = lora, "lora" }},
+		{"loss in parts", "llama-3.2-1b", func(s *spec.Spec) { s.Train.LossChunks, s.Train.GradAccum = 4, 2 }},
 		{"an MLP whose last op is a matrix product", "gpt2", plainMLP},
-		{"gemma-2 windows", "gemma-2-2b", func(s *model.Spec) { s.S = 8192; s.Attention = "eager" }},
+		{"gemma-2 windows", "gemma-2-2b", func(s *spec.Spec) { s.S = 8192; s.Attention = "eager" }},
 		{"llama-3-70b", "llama-3-70b", nil},
-		{"weights that falcon's next layer holds", "falcon-7b", func(s *model.Spec) { s.Attention, s.B, s.Train.Optimizer = "eager", 4, "sgd" }},
+		{"weights that falcon's next layer holds", "falcon-7b", func(s *spec.Spec) { s.Attention, s.B, s.Train.Optimizer = "eager", 4, "sgd" }},
 	} {
 		for _, share := range thorough.Or([]float64{0.02, 0.4, 0.8, 1}, []float64{0.4}) {
 			t.Run(fmt.Sprintf("%s %.0f%%", c.name, 100*share), func(t *testing.T) {
@@ -134,7 +137,7 @@ func TestCertificatesHold(t *testing.T) {
 // Every claim of a certificate is caught when it is changed, under its own name.
 func TestCertificateChangesAreCaught(t *testing.T) {
 	full := plan.Full
-	s, f, sheet := certified(t, "gpt2", func(s *model.Spec) { s.Attention = "eager"; s.S = 512 }, 0.4)
+	s, f, sheet := certified(t, "gpt2", func(s *spec.Spec) { s.Attention = "eager"; s.S = 512 }, 0.4)
 	f.Predicted = &plan.Predicted{Peak: f.Certificate.Peak.Bytes, Phase: f.Certificate.Peak.Phase, StepTime: f.Certificate.Time.Step, GPU: f.Certificate.Card.Name}
 	text := planText(t, f)
 	for _, c := range []struct {
@@ -212,7 +215,7 @@ func TestCertificateChangesAreCaught(t *testing.T) {
 }
 
 // caught fails the test unless a claim of the file's certificate is found wrong under that name, and no other if alone.
-func caught(t *testing.T, s *model.Spec, f *plan.File, sheet *gpu.Sheet, claim string, alone bool) {
+func caught(t *testing.T, s *spec.Spec, f *plan.File, sheet *gpu.Sheet, claim string, alone bool) {
 	t.Helper()
 	r, err := certificate.Check(context.Background(), s, f, sheet)
 	if err != nil {
@@ -240,7 +243,7 @@ func caught(t *testing.T, s *model.Spec, f *plan.File, sheet *gpu.Sheet, claim s
 func truthful(t *testing.T, f *plan.File, c *plan.Certificate) {
 	t.Helper()
 	f.Predicted = nil
-	g, err := model.Build(f.Spec, model.Options{})
+	g, err := model.Build(f.Spec, build.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +291,7 @@ func TestCheckWithoutCard(t *testing.T) {
 // Certificates are written the same way each time, and are short: rows do not grow with equal layers.
 func TestCertificateIsCompact(t *testing.T) {
 	size := func(layers int) (lines int, text string) {
-		_, f, _ := certified(t, "gpt-1.3b", func(s *model.Spec) { s.L = layers }, 0.4)
+		_, f, _ := certified(t, "gpt-1.3b", func(s *spec.Spec) { s.L = layers }, 0.4)
 		f.Spec, f.Nodes = nil, nil
 		out := planText(t, f)
 		return bytes.Count(out, []byte("\n")), string(out)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/study"
 )
@@ -51,7 +52,7 @@ func readPlan(name string) (*plan.File, error) {
 }
 
 // choices are the strategies to price: those that were named, else what the spec says, else a comparison.
-func (o *strategyOptions) choices(s *model.Spec, file string, files map[string]*plan.File) ([]study.Choice, error) {
+func (o *strategyOptions) choices(s *spec.Spec, file string, files map[string]*plan.File) ([]study.Choice, error) {
 	layers := plan.LayersOf(s)
 	names := o.names
 	common := false
@@ -87,7 +88,7 @@ func (o *strategyOptions) choices(s *model.Spec, file string, files map[string]*
 }
 
 // specChoice is the strategy, or the plan file, that the spec itself names. file is the spec's own, where there is one.
-func specChoice(s *model.Spec, file string) ([]study.Choice, error) {
+func specChoice(s *spec.Spec, file string) ([]study.Choice, error) {
 	c := study.Choice{Name: s.Checkpoint}
 	if isPlanFile(s.Checkpoint) {
 		f, err := readPlan(s.Checkpoint)

@@ -11,6 +11,7 @@ import (
 	"ckptplan/internal/exec"
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/report"
 	"ckptplan/internal/study"
@@ -126,7 +127,7 @@ func runVerify(cmd *cobra.Command, g *globals, o *verifyOptions, args []string) 
 }
 
 // subject is the model to run and its plan, from the arguments and flags.
-func (o *verifyOptions) subject(cmd *cobra.Command, args []string) (*model.Spec, study.Choice, error) {
+func (o *verifyOptions) subject(cmd *cobra.Command, args []string) (*spec.Spec, study.Choice, error) {
 	var none study.Choice
 	var file *plan.File
 	name := firstOf(args)
@@ -164,7 +165,7 @@ func (o *verifyOptions) subject(cmd *cobra.Command, args []string) (*model.Spec,
 		}
 		file = files[o.strategy]
 	}
-	var known *model.Spec
+	var known *spec.Spec
 	if file != nil && file.Spec != nil {
 		known = file.Spec
 	}

@@ -11,7 +11,7 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 )
 
@@ -30,7 +30,7 @@ const (
 // over its options, with the rows that this package derives. That the menu lists every way to treat a layer that is worth
 // it is not claimed and not checked. Nor is it that a nested plan whose peak is lower when simulated than by the rows is
 // not faster; the report says how far rows and simulations are apart.
-func Check(ctx context.Context, spec *model.Spec, f *plan.File, sheet *gpu.Sheet) (*Report, error) {
+func Check(ctx context.Context, spec *spec.Spec, f *plan.File, sheet *gpu.Sheet) (*Report, error) {
 	if f.Certificate == nil {
 		return nil, ErrNoCertificate
 	}

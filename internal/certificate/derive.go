@@ -7,7 +7,7 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
 )
 
@@ -50,10 +50,10 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 	if g.Layers == 0 || len(options) == 0 {
 		return nil, nil, fmt.Errorf("no layers or no options")
 	}
-	first := slices.IndexFunc(g.Blocks, func(b model.Block) bool { return b.Layer >= 0 })
+	first := slices.IndexFunc(g.Blocks, func(b graph.Block) bool { return b.Layer >= 0 })
 	behind := g.LayerBlock(g.Layers-1) + 1
 	c := &chain{grads: make([]int64, g.Layers), menu: make([][]price, g.Layers)}
-	holders := map[model.StorageID][][]bool{} // by storage: by layer, by option
+	holders := map[graph.StorageID][][]bool{} // by storage: by layer, by option
 	var x, y int64
 	schedules := make([]*memory.Schedule, len(options))
 	for k := range options {
@@ -65,7 +65,7 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 		before := s.Keeps(0, g.Blocks[first].First) // alive until after the layers' backward
 		for i := range g.Layers {
 			for st := range s.Keeps(g.LayerOps(i)) {
-				if store := &g.Storages[st]; store.Drop == model.DropAfterBackward || store.Born >= g.Blocks[first].First && g.Chain || before[st] {
+				if store := &g.Storages[st]; store.Drop == graph.DropAfterBackward || store.Born >= g.Blocks[first].First && g.Chain || before[st] {
 					continue
 				}
 				if holders[st] == nil {
@@ -75,7 +75,7 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 			}
 		}
 	}
-	several := map[model.StorageID]bool{}
+	several := map[graph.StorageID]bool{}
 	for st, h := range holders {
 		several[st] = g.Storages[st].Born >= g.Blocks[first].First && contested(h)
 	}
@@ -154,7 +154,7 @@ func (c *chain) lift(x, y int64) {
 
 // share takes shared tensors out of the layers' saves and returns who holds each, by layer and option, and the bytes
 // that all options hold at all layers. Tensors made from op made on are the layers' own, unless contested.
-func (c *chain) share(g *model.Graph, made model.OpID, behind int, holders map[model.StorageID][][]bool, listed [][][]bool) (patterns [][][]bool, always int64) {
+func (c *chain) share(g *graph.Graph, made graph.OpID, behind int, holders map[graph.StorageID][][]bool, listed [][][]bool) (patterns [][][]bool, always int64) {
 	same := func(a, b [][]bool) bool { return slices.EqualFunc(a, b, slices.Equal[[]bool]) }
 	for _, st := range slices.Sorted(maps.Keys(holders)) {
 		h, bytes := holders[st], g.Storages[st].Bytes
@@ -203,7 +203,7 @@ func (c *chain) share(g *model.Graph, made model.OpID, behind int, holders map[m
 
 // keepForward counts a tensor to the end of forward in the rows of options that do not hold it; one that a layer made where
 // others than the layer in which the forward pass lets go of it can hold it, and all can do without.
-func (c *chain) keepForward(g *model.Graph, behind int, st model.StorageID, h [][]bool, ofLayer bool) {
+func (c *chain) keepForward(g *graph.Graph, behind int, st graph.StorageID, h [][]bool, ofLayer bool) {
 	drop, bytes := g.Storages[st].Drop, g.Storages[st].Bytes
 	if drop < 0 || int(drop) >= len(g.Ops) {
 		return

@@ -6,7 +6,7 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
 )
 
@@ -31,7 +31,7 @@ func deriveNest(p *memory.Program, options []plan.Option, sheet *gpu.Sheet) (*ne
 	if err != nil {
 		return nil, err
 	}
-	first := slices.IndexFunc(g.Blocks, func(b model.Block) bool { return b.Layer >= 0 })
+	first := slices.IndexFunc(g.Blocks, func(b graph.Block) bool { return b.Layer >= 0 })
 	a := between(g, first)
 	end := a[len(a)-1]
 	x, y := c.x, c.y
@@ -79,7 +79,7 @@ func deriveNest(p *memory.Program, options []plan.Option, sheet *gpu.Sheet) (*ne
 
 // between are the bytes of the tensors between layers: what the first layer reads of the residual stream, and of each
 // other layer, and the head, what they read of the block before.
-func between(g *model.Graph, first int) []int64 {
+func between(g *graph.Graph, first int) []int64 {
 	out := make([]int64, g.Layers+1)
 	for i := range out {
 		if first+i >= len(g.Blocks) {
@@ -94,8 +94,8 @@ func between(g *model.Graph, first int) []int64 {
 
 // handedOver are the storages that a block reads of the block before it; with stream, those of the residual stream
 // alone: tensors that require a gradient, or of three dimensions and as wide as the model.
-func handedOver(g *model.Graph, block int, stream bool) map[model.StorageID]bool {
-	out := map[model.StorageID]bool{}
+func handedOver(g *graph.Graph, block int, stream bool) map[graph.StorageID]bool {
+	out := map[graph.StorageID]bool{}
 	b, before := &g.Blocks[block], &g.Blocks[block-1]
 	for i := b.First; i < b.End; i++ {
 		for _, t := range g.Inputs(&g.Ops[i]) {
@@ -146,7 +146,7 @@ func inLayer(p *memory.Program, o *plan.Option, sheet *gpu.Sheet, first int) (ho
 }
 
 // bornIn is true if a block makes a storage.
-func bornIn(g *model.Graph, st model.StorageID, block int) bool {
+func bornIn(g *graph.Graph, st graph.StorageID, block int) bool {
 	born := g.Storages[st].Born
 	return born >= g.Blocks[block].First && born < g.Blocks[block].End
 }

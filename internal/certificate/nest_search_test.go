@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"ckptplan/internal/plan"
 	"ckptplan/internal/thorough"
-
-	"pgregory.net/rapid"
 )
 
 // genNest draws a small chain with one or two ways a layer; copies of layers are likely.

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"testing"
 
-	"ckptplan/internal/plan"
-
 	"pgregory.net/rapid"
+
+	"ckptplan/internal/plan"
 )
 
 // genChain draws a small chain: mixed sizes, so that backward rows, forward rows or the head may bind; some saves

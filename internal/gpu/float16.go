@@ -3,15 +3,15 @@ package gpu
 import (
 	"math"
 
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
 )
 
 // Round is x rounded to a floating type, to nearest, ties to even.
-func Round(dt model.DType, x float32) float32 {
+func Round(dt dtype.DType, x float32) float32 {
 	switch dt {
-	case model.BF16:
+	case dtype.BF16:
 		return RoundBF16(x)
-	case model.F16:
+	case dtype.F16:
 		return fromF16(toF16(x))
 	}
 	return x
@@ -20,9 +20,9 @@ func Round(dt model.DType, x float32) float32 {
 // RoundBF16 is x rounded to bfloat16.
 func RoundBF16(x float32) float32 { return fromBF16(toBF16(x)) }
 
-func encode(dt model.DType, values []float32) []uint16 {
+func encode(dt dtype.DType, values []float32) []uint16 {
 	out := make([]uint16, len(values))
-	if dt == model.BF16 {
+	if dt == dtype.BF16 {
 		for i, x := range values {
 			out[i] = toBF16(x)
 		}
@@ -34,9 +34,9 @@ func encode(dt model.DType, values []float32) []uint16 {
 	return out
 }
 
-func decode(dt model.DType, bits []uint16) []float32 {
+func decode(dt dtype.DType, bits []uint16) []float32 {
 	out := make([]float32, len(bits))
-	if dt == model.BF16 {
+	if dt == dtype.BF16 {
 		for i, b := range bits {
 			out[i] = fromBF16(b)
 		}

@@ -1,6 +1,6 @@
 package gpu
 
-import "ckptplan/internal/model"
+import "ckptplan/internal/model/graph"
 
 // Kernel is the name of a kernel. Every device that can run a graph has a table with a row for each that the graph
 // needs.
@@ -99,7 +99,7 @@ const (
 type Args struct {
 	In, Out []Tensor
 	// Attr, Scalar and Drop are the op's own plain arguments.
-	Attr   model.Attr
+	Attr   graph.Attr
 	Scalar float64
 	Drop   float64
 	// Key and Offset are the state of the random generator that Drop draws from.

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"sync"
 
+	"go.yaml.in/yaml/v4"
+
 	"ckptplan/configs"
 	"ckptplan/internal/unit"
-
-	"go.yaml.in/yaml/v4"
 )
 
 // file is the form of a data sheet in YAML, in the units that data sheets print.

@@ -3,9 +3,9 @@ package gpu
 import (
 	"testing"
 
-	"ckptplan/internal/unit"
-
 	"pgregory.net/rapid"
+
+	"ckptplan/internal/unit"
 )
 
 func TestReserve(t *testing.T) {

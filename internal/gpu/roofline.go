@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/bits"
 
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
 )
 
 // What a kernel attains of the data sheet's peaks, in thousandths, and the least time it takes.
@@ -33,7 +33,7 @@ const (
 //
 // The model has no waves of blocks, no cache (a tensor that was just written may be read from L2), no clocks under a
 // power limit, and prices an op of several kernels as one.
-func (s *Sheet) OpTime(flops, bytes int64, d model.DType, matmul bool) int64 {
+func (s *Sheet) OpTime(flops, bytes int64, d dtype.DType, matmul bool) int64 {
 	if flops <= 0 && bytes <= 0 {
 		return 0
 	}

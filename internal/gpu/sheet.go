@@ -5,7 +5,7 @@
 package gpu
 
 import (
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
 	"ckptplan/internal/unit"
 )
 
@@ -50,15 +50,15 @@ type Capability struct {
 // since PyTorch does not use TF32 for them unless told to (torch.backends.cuda.matmul.allow_tf32 is false by default).
 // A card without bf16 units computes bf16 in fp32. Everything that is not a matrix product runs on the ordinary cores
 // in fp32, whatever the type of its elements.
-func (s *Sheet) Peak(d model.DType, matmul bool) int64 {
+func (s *Sheet) Peak(d dtype.DType, matmul bool) int64 {
 	peak := s.Peaks.FP32
 	if !matmul {
 		return peak
 	}
 	switch d {
-	case model.BF16:
+	case dtype.BF16:
 		return max(peak, s.Peaks.BF16)
-	case model.F16:
+	case dtype.F16:
 		return max(peak, s.Peaks.FP16)
 	}
 	return peak

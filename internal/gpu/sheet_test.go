@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
 	"ckptplan/internal/unit"
 )
 
@@ -55,7 +55,7 @@ func TestSheets(t *testing.T) {
 		if gib := float64(s.TotalBytes) / float64(unit.GiB); gib < w.least || gib > w.most {
 			t.Errorf("%s: %.2f GiB, want %.2f to %.2f", s.Name, gib, w.least, w.most)
 		}
-		if got := s.Peak(model.F16, true); got != int64(w.tflops*1e12) {
+		if got := s.Peak(dtype.F16, true); got != int64(w.tflops*1e12) {
 			t.Errorf("%s: fp16 peak %d, want %v TFLOP/s", s.Name, got, w.tflops)
 		}
 		if s.Bandwidth != w.bandwidth || s.ComputeCapability != w.capability {
@@ -74,11 +74,11 @@ func TestPeak(t *testing.T) {
 		got    int64
 		tflops float64
 	}{
-		{"bf16 matmul without bf16 units", v100.Peak(model.BF16, true), 15.7},
-		{"fp16 matmul", v100.Peak(model.F16, true), 125},
-		{"bf16 matmul", h100.Peak(model.BF16, true), 989.5},
-		{"fp32 matmul does not use tf32", h100.Peak(model.F32, true), 67},
-		{"elementwise on bf16", h100.Peak(model.BF16, false), 67},
+		{"bf16 matmul without bf16 units", v100.Peak(dtype.BF16, true), 15.7},
+		{"fp16 matmul", v100.Peak(dtype.F16, true), 125},
+		{"bf16 matmul", h100.Peak(dtype.BF16, true), 989.5},
+		{"fp32 matmul does not use tf32", h100.Peak(dtype.F32, true), 67},
+		{"elementwise on bf16", h100.Peak(dtype.BF16, false), 67},
 	} {
 		if tc.got != int64(tc.tflops*1e12) {
 			t.Errorf("%s: %d, want %v TFLOP/s", tc.name, tc.got, tc.tflops)

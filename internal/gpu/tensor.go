@@ -1,21 +1,24 @@
 package gpu
 
-import "ckptplan/internal/model"
+import (
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
+)
 
 // Tensor is a strided view of an allocation on a device. Offset and strides are in elements. Ptr is 0 for an optional
 // argument that is absent.
 type Tensor struct {
 	Ptr           DevicePtr
-	Shape, Stride model.Dims
+	Shape, Stride graph.Dims
 	Offset        int64
-	DType         model.DType
+	DType         dtype.DType
 }
 
 // Count is the number of elements.
 func (t Tensor) Count() int64 { return t.Shape.Count() }
 
 // Dense reports whether the elements lie in row-major order without gaps.
-func (t Tensor) Dense() bool { return model.IsContiguous(t.Shape, t.Stride) }
+func (t Tensor) Dense() bool { return graph.IsContiguous(t.Shape, t.Stride) }
 
 // Span is the range of elements of the allocation that the tensor touches: from first up to but not including end.
 func (t Tensor) Span() (first, end int64) {
@@ -30,11 +33,11 @@ func (t Tensor) Span() (first, end int64) {
 }
 
 // Broadcast is the tensor seen with a larger shape.
-func (t Tensor) Broadcast(to model.Dims) Tensor {
+func (t Tensor) Broadcast(to graph.Dims) Tensor {
 	if t.Shape == to {
 		return t
 	}
-	st := model.Dims{N: to.N}
+	st := graph.Dims{N: to.N}
 	off := int(to.N - t.Shape.N)
 	for i := range t.Shape.D[:t.Shape.N] {
 		if t.Shape.D[i] == to.D[off+i] {
@@ -75,7 +78,7 @@ func (t Tensor) Rows(yield func(at, step, n int64)) {
 		return
 	}
 	last := int(t.Shape.N) - 1
-	var at [model.MaxRank]int64
+	var at [graph.MaxRank]int64
 	pos := t.Offset
 	for {
 		yield(pos, t.Stride.D[last], t.Shape.D[last])

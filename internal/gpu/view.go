@@ -3,7 +3,7 @@ package gpu
 import (
 	"unsafe"
 
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
 )
 
 // View is a tensor whose allocation this process can read and write: memory of the host, or a copy of a device's.
@@ -27,11 +27,11 @@ func as[T number](mem []byte) []T {
 // memory itself.
 func (v View) Reals() []float32 {
 	switch v.DType {
-	case model.F32:
+	case dtype.F32:
 		return ordered(v.Tensor, as[float32](v.Mem))
-	case model.BF16, model.F16:
+	case dtype.BF16, dtype.F16:
 		return decode(v.DType, ordered(v.Tensor, as[uint16](v.Mem)))
-	case model.Bool:
+	case dtype.Bool:
 		return converted(v.Bools(), func(b bool) float32 {
 			if b {
 				return 1
@@ -48,7 +48,7 @@ func (v View) AppendReals(dst []float32) []float32 {
 		return append(dst, v.Reals()...)
 	}
 	for _, b := range ordered(v.Tensor, as[uint16](v.Mem)) {
-		if v.DType == model.BF16 {
+		if v.DType == dtype.BF16 {
 			dst = append(dst, fromBF16(b))
 		} else {
 			dst = append(dst, fromF16(b))
@@ -59,7 +59,7 @@ func (v View) AppendReals(dst []float32) []float32 {
 
 // Ints are the values of an integer tensor in row-major order. They must not be written.
 func (v View) Ints() []int64 {
-	if v.DType == model.I32 {
+	if v.DType == dtype.I32 {
 		return converted(ordered(v.Tensor, as[int32](v.Mem)), func(i int32) int64 { return int64(i) })
 	}
 	return ordered(v.Tensor, as[int64](v.Mem))
@@ -70,7 +70,7 @@ func (v View) Bools() []bool { return ordered(v.Tensor, as[bool](v.Mem)) }
 
 // SetReals stores values given in row-major order, rounded to the tensor's floating type.
 func (v View) SetReals(values []float32) {
-	if v.DType == model.F32 {
+	if v.DType == dtype.F32 {
 		scatter(v.Tensor, as[float32](v.Mem), values)
 		return
 	}
@@ -79,7 +79,7 @@ func (v View) SetReals(values []float32) {
 
 // SetInts stores values of an integer tensor given in row-major order.
 func (v View) SetInts(values []int64) {
-	if v.DType == model.I32 {
+	if v.DType == dtype.I32 {
 		scatter(v.Tensor, as[int32](v.Mem), converted(values, func(i int64) int32 { return int32(i) }))
 		return
 	}
@@ -106,7 +106,7 @@ func (v View) RowMajor() []byte {
 }
 
 // Real reports whether the type is a floating one.
-func Real(dt model.DType) bool { return dt == model.F32 || dt.Low() }
+func Real(dt dtype.DType) bool { return dt == dtype.F32 || dt.Low() }
 
 func converted[T, U any](values []T, f func(T) U) []U {
 	out := make([]U, len(values))

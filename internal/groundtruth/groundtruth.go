@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/spec"
 )
 
 // Case is one measured step; testdata/ground-truth/README.md explains the keys.
@@ -34,7 +36,7 @@ type Case struct {
 	GradAccum  int             `json:"grad_accum"`
 	ZeroGrad   string          `json:"zero_grad"`
 	LossChunks int             `json:"loss_chunks"`
-	LoRA       *model.LoRA     `json:"lora"`
+	LoRA       *spec.LoRA      `json:"lora"`
 	Norm       string          `json:"norm"`
 	Result     struct {
 		BeforeBackward1 int64           `json:"before_backward_1"`
@@ -154,7 +156,7 @@ func (c *Case) ConfigJSON() ([]byte, error) {
 }
 
 // Spec is the model with the settings under which it was measured.
-func (c *Case) Spec() (*model.Spec, error) {
+func (c *Case) Spec() (*spec.Spec, error) {
 	s, err := c.class()
 	if err != nil {
 		return nil, err
@@ -163,7 +165,7 @@ func (c *Case) Spec() (*model.Spec, error) {
 	if s.DecoderL > 0 {
 		s.DecoderS = cmp.Or(c.DecSeq, c.Seq)
 	}
-	s.Precision = model.Precision(c.Precision)
+	s.Precision = dtype.Precision(c.Precision)
 	s.Attention = c.Attention
 	s.Checkpoint = c.Strategy
 	s.Train.Optimizer = strings.ReplaceAll(cmp.Or(c.Optimizer, "adamw"), "_", "-")
@@ -182,7 +184,7 @@ func (c *Case) Spec() (*model.Spec, error) {
 
 // class is the model alone: a Hugging Face config (the full one, where there is one), or the arguments of measure.py's
 // TorchEncoder or CustomStack.
-func (c *Case) class() (*model.Spec, error) {
+func (c *Case) class() (*spec.Spec, error) {
 	switch c.ModelType {
 	case "torch-encoder":
 		return c.torchEncoder()
@@ -198,7 +200,7 @@ func (c *Case) class() (*model.Spec, error) {
 	return model.LoadHF(c.ID, config)
 }
 
-func (c *Case) torchEncoder() (*model.Spec, error) {
+func (c *Case) torchEncoder() (*spec.Spec, error) {
 	a := struct {
 		L         int      `json:"num_layers"`
 		H         int      `json:"d_model"`
@@ -222,11 +224,11 @@ func (c *Case) torchEncoder() (*model.Spec, error) {
 	if a.Dropout != nil {
 		p = *a.Dropout
 	}
-	s := &model.Spec{
+	s := &spec.Spec{
 		Name: c.ID, Arch: "torch-encoder", L: a.L, H: a.H, Heads: a.Heads, KVHeads: a.Heads, HeadDim: a.H / a.Heads, FFN: a.FFN, Vocab: a.Vocab,
 		MaxS: a.MaxLen, Norm: "layernorm", NormOrder: "post", Activation: a.Act, Positions: a.Positions, Causal: a.Causal, FinalNorm: a.FinalNorm,
-		Bias:    model.Bias{QKV: a.Bias, Out: a.Bias, MLP: a.Bias, Head: true, Norm: a.Bias},
-		Dropout: model.Dropout{Embedding: p, Attention: p, Residual: p, MLP: p},
+		Bias:    spec.Bias{QKV: a.Bias, Out: a.Bias, MLP: a.Bias, Head: true, Norm: a.Bias},
+		Dropout: spec.Dropout{Embedding: p, Attention: p, Residual: p, MLP: p},
 	}
 	if a.NormFirst {
 		s.NormOrder = "pre"
@@ -237,7 +239,7 @@ func (c *Case) torchEncoder() (*model.Spec, error) {
 	return s, nil
 }
 
-func (c *Case) custom() (*model.Spec, error) {
+func (c *Case) custom() (*spec.Spec, error) {
 	var a struct {
 		L      int      `json:"num_layers"`
 		H      int      `json:"width"`
@@ -248,8 +250,8 @@ func (c *Case) custom() (*model.Spec, error) {
 	if err := json.Unmarshal(c.Config, &a); err != nil {
 		return nil, err
 	}
-	return &model.Spec{
+	return &spec.Spec{
 		Name: c.ID, Arch: "custom", L: a.L, H: a.H, Heads: 1, KVHeads: 1, HeadDim: a.H, Ops: a.Ops, Labels: a.Labels, Vocab: a.Vocab, Norm: "layernorm",
-		Bias: model.Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true},
+		Bias: spec.Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true},
 	}, nil
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/groundtruth"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
 )
 
@@ -127,7 +127,7 @@ func traced(c *groundtruth.Case, tl *Timeline) []number {
 
 // backwardOf walks two steps and lists what is alive after each allocation of the second's backward.
 func backwardOf(s *Schedule, want []int64) ([]number, error) {
-	o := &backwardTrace{want: want, last: model.None}
+	o := &backwardTrace{want: want, last: graph.None}
 	err := Observe(s, 2, o)
 	return o.got, err
 }
@@ -135,12 +135,12 @@ func backwardOf(s *Schedule, want []int64) ([]number, error) {
 type backwardTrace struct {
 	want []int64
 	got  []number
-	last model.OpID
+	last graph.OpID
 }
 
 func (o *backwardTrace) Pass(p Pass, _ *Instant) {
 	if p.Phase == Forward {
-		o.got, o.last = nil, model.None // of the step before
+		o.got, o.last = nil, graph.None // of the step before
 	}
 }
 
@@ -181,7 +181,7 @@ func schedule(c *groundtruth.Case) (*Schedule, error) {
 	return scheduleOn(c, p.Graph)
 }
 
-func scheduleOn(c *groundtruth.Case, g *model.Graph) (*Schedule, error) {
+func scheduleOn(c *groundtruth.Case, g *graph.Graph) (*Schedule, error) {
 	pl, err := plan.Named(c.Strategy, g.Layers)
 	if err != nil {
 		return nil, err

@@ -1,13 +1,16 @@
 package memory
 
-import "ckptplan/internal/model"
+import (
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
+)
 
 // apply runs the op row's backward steps; c.made[k] is the gradient of input k, for the inputs in c.got.
-func (c *compiler) apply(op *model.Op) {
+func (c *compiler) apply(op *graph.Op) {
 	steps := op.Row().Back
 	for i := range steps {
 		s := &steps[i]
-		if s.How == model.Slices || s.How == model.Selects {
+		if s.How == graph.Slices || s.How == graph.Selects {
 			c.slices(op, s.How)
 			continue
 		}
@@ -22,7 +25,7 @@ func (c *compiler) apply(op *model.Op) {
 		if s == nil {
 			continue
 		}
-		if s.How == model.Release {
+		if s.How == graph.Release {
 			c.dropTemp(s.Out.Temp())
 			continue
 		}
@@ -50,8 +53,8 @@ func (c *compiler) dropTemp(k int) {
 
 // arg is what a slot holds now: a gradient, a temporary, or a forward tensor seen as one (without a storage), which is
 // written to room; nil if the op has no such input.
-func (c *compiler) arg(op *model.Op, s model.Slot, room *grad) *grad {
-	if s == model.G0 {
+func (c *compiler) arg(op *graph.Op, s graph.Slot, room *grad) *grad {
+	if s == graph.G0 {
 		return c.pending[c.g.Outputs(op)[0]]
 	}
 	if k := s.Temp(); k >= 0 {
@@ -66,12 +69,12 @@ func (c *compiler) arg(op *model.Op, s model.Slot, room *grad) *grad {
 	return room
 }
 
-func (c *compiler) step(op *model.Op, s *model.Call) *grad {
+func (c *compiler) step(op *graph.Op, s *graph.Call) *grad {
 	args := &c.args
 	n := 0
 	w := work{}
 	for _, sl := range s.Args {
-		if sl == model.NoSlot {
+		if sl == graph.NoSlot {
 			break
 		}
 		if x := c.arg(op, sl, &c.forward[n]); x != nil {
@@ -82,67 +85,67 @@ func (c *compiler) step(op *model.Op, s *model.Call) *grad {
 	}
 	a := args[0]
 	switch s.How {
-	case model.Pass:
+	case graph.Pass:
 		c.hold(a)
 		return a
-	case model.Compare:
-		return c.fresh(s.Aten, a.Shape, model.ElementwiseStrides(a.Shape, a.Layout), model.Bool, w)
-	case model.Elementwise:
+	case graph.Compare:
+		return c.fresh(s.Aten, a.Shape, graph.ElementwiseStrides(a.Shape, a.Layout), dtype.Bool, w)
+	case graph.Elementwise:
 		shape, dt := a.Shape, a.dtype
-		var ls [3]*model.Layout
+		var ls [3]*graph.Layout
 		for i, x := range args[:n] {
-			shape = model.Broadcast(shape, x.Shape)
-			if x.dtype == model.F32 {
-				dt = model.F32
+			shape = graph.Broadcast(shape, x.Shape)
+			if x.dtype == dtype.F32 {
+				dt = dtype.F32
 			}
 			ls[i] = x.Layout
 		}
-		return c.fresh(s.Aten, shape, model.ElementwiseStrides(shape, ls[:n]...), dt, w)
-	case model.Full:
+		return c.fresh(s.Aten, shape, graph.ElementwiseStrides(shape, ls[:n]...), dt, w)
+	case graph.Full:
 		dt := a.dtype
 		if n > 1 {
 			dt = args[1].dtype
 		}
-		if r := op.Row().Work; r == model.MatMul {
+		if r := op.Row().Work; r == graph.MatMul {
 			w.flops, w.mat = c.g.FLOPs(op), true
 		}
 		return c.fresh(s.Aten, a.Shape, a.Shape.Contiguous(), dt, w)
-	case model.Like:
+	case graph.Like:
 		switch r := op.Row().Work; {
-		case r == model.MatMul:
+		case r == graph.MatMul:
 			w.flops, w.mat = c.g.FLOPs(op), true
-		case r == model.Attention && s.Out == model.D0:
+		case r == graph.Attention && s.Out == graph.D0:
 			w.flops, w.mat = c.g.FLOPs(op)*5/2, true
 		}
-		return c.fresh(s.Aten, a.Shape, model.ElementwiseStrides(a.Shape, a.Layout), a.dtype, w)
-	case model.Cast:
+		return c.fresh(s.Aten, a.Shape, graph.ElementwiseStrides(a.Shape, a.Layout), a.dtype, w)
+	case graph.Cast:
 		if a.dtype == args[1].dtype {
 			c.hold(a)
 			return a
 		}
-		return c.fresh(s.Aten, a.Shape, model.ElementwiseStrides(a.Shape, a.Layout), args[1].dtype, w)
-	case model.Reshape:
+		return c.fresh(s.Aten, a.Shape, graph.ElementwiseStrides(a.Shape, a.Layout), args[1].dtype, w)
+	case graph.Reshape:
 		to := args[1].Shape
-		if st, ok := model.ViewStrides(a.Shape, a.Stride, to); ok {
+		if st, ok := graph.ViewStrides(a.Shape, a.Stride, to); ok {
 			return c.viewOf(a, to, st)
 		}
 		return c.fresh("aten.clone", to, to.Contiguous(), a.dtype, w)
-	case model.Swap:
+	case graph.Swap:
 		i, j := int(op.Attr.A), int(op.Attr.B)
 		return c.viewOf(a, a.Shape.Swap(i, j), a.Stride.Swap(i, j))
-	case model.Fold:
+	case graph.Fold:
 		i := int(op.Attr.A)
 		return c.viewOf(a, a.Shape.Remove(i), a.Stride.Remove(i))
-	case model.Unfold:
+	case graph.Unfold:
 		i := int(op.Attr.A)
 		return c.viewOf(a, a.Shape.Insert(i, 1), a.Stride.Insert(i, 1))
-	case model.SumTo:
+	case graph.SumTo:
 		c.hold(a)
 		if a.Shape == args[1].Shape {
 			return a
 		}
 		return c.sumTo(a, args[1].Shape)
-	case model.Spread:
+	case graph.Spread:
 		to := args[1].Shape
 		st := a.Stride
 		for i := range to.D[:to.N] {
@@ -151,28 +154,28 @@ func (c *compiler) step(op *model.Op, s *model.Call) *grad {
 			}
 		}
 		return c.viewOf(a, to, st)
-	case model.MatLeft, model.MatRight:
+	case graph.MatLeft, graph.MatRight:
 		return c.product(op, s, args[:n], w)
-	case model.Joined:
+	case graph.Joined:
 		return c.joined(op, a, s.Aten)
 	}
 	panic("memory: backward step of " + op.Row().Aten)
 }
 
 // viewOf is a new tensor on g's storage.
-func (c *compiler) viewOf(g *grad, shape, stride model.Dims) *grad {
+func (c *compiler) viewOf(g *grad, shape, stride graph.Dims) *grad {
 	return c.tensor(grad{Layout: c.layouts.Of(shape, stride), stor: g.stor, dtype: g.dtype, view: true})
 }
 
 // product is a gradient of a matrix product. For 2-D operands stored column by column PyTorch computes the transposed
 // product and returns a view of it (mm_mat1_backward, mm_mat2_backward in FunctionsManual.cpp); the operand whose
 // gradient it is comes third.
-func (c *compiler) product(op *model.Op, s *model.Call, args []*grad, w work) *grad {
+func (c *compiler) product(op *graph.Op, s *graph.Call, args []*grad, w work) *grad {
 	g, other := args[0], args[1]
 	w.flops, w.mat = c.g.FLOPs(op), true
 	n := int(g.Shape.N)
 	shape := g.Shape
-	if s.How == model.MatLeft { // grad [M, N] · otherᵀ [N, K]
+	if s.How == graph.MatLeft { // grad [M, N] · otherᵀ [N, K]
 		shape = shape.With(n-1, other.Shape.At(-2))
 	} else { // otherᵀ [K, M] · grad [M, N]
 		shape = shape.With(n-2, other.Shape.At(-1))
@@ -192,10 +195,10 @@ func (c *compiler) product(op *model.Op, s *model.Call, args []*grad, w work) *g
 }
 
 // slices gives every input of a cat or stack its part of the gradient: views.
-func (c *compiler) slices(op *model.Op, how model.How) {
+func (c *compiler) slices(op *graph.Op, how graph.How) {
 	g := c.pending[c.g.Outputs(op)[0]]
 	stride := g.Stride
-	if how == model.Selects {
+	if how == graph.Selects {
 		stride = stride.Remove(int(op.Attr.A))
 	}
 	for k, t := range c.g.Inputs(op) {
@@ -207,9 +210,9 @@ func (c *compiler) slices(op *model.Op, how model.How) {
 }
 
 // joined puts the gradients of a split's outputs side by side; zeros stand in for those that never came.
-func (c *compiler) joined(op *model.Op, in *grad, aten string) *grad {
+func (c *compiler) joined(op *graph.Op, in *grad, aten string) *grad {
 	var zeros []*grad
-	var dt model.DType
+	var dt dtype.DType
 	w := work{}
 	for _, o := range c.g.Outputs(op) {
 		if g := c.pending[o]; g != nil {

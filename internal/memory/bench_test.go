@@ -6,6 +6,7 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/groundtruth"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
 	"ckptplan/internal/plan"
 )
 
@@ -23,7 +24,7 @@ func BenchmarkEstimate405B(b *testing.B) {
 	b.ReportAllocs()
 	events := 0
 	for b.Loop() {
-		g, err := model.Build(s, model.Options{})
+		g, err := model.Build(s, build.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -46,7 +47,7 @@ func BenchmarkSimulate405B(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	g, err := model.Build(s, model.Options{})
+	g, err := model.Build(s, build.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

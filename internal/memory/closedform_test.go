@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
 )
 
@@ -17,7 +19,7 @@ func compileYAML(t testing.TB, doc string) *Program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := model.Build(s, model.Options{})
+	g, err := model.Build(s, build.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,14 +44,14 @@ func judgeNamed(t testing.TB, p *Program, strategy string) *Timeline {
 // weight copies apart.
 func savedBy(p *Program, layer int) (activations, weightCasts int64) {
 	sp, _ := p.Graph.Span(layer, "layer")
-	seen := map[model.StorageID]bool{}
+	seen := map[graph.StorageID]bool{}
 	for i := sp.First; i < sp.End; i++ {
 		for _, s := range p.saves[p.ops[i].save:p.ops[i].saveEnd] {
 			if s.static || seen[s.storage] {
 				continue
 			}
 			seen[s.storage] = true
-			if st := p.Graph.Storages[s.storage]; st.Role == model.WeightCast {
+			if st := p.Graph.Storages[s.storage]; st.Role == graph.WeightCast {
 				weightCasts += st.Bytes
 			} else {
 				activations += st.Bytes
@@ -199,7 +201,7 @@ func TestWholeModels(t *testing.T) {
 			}
 			ids := int64(0)
 			if tt.strategy == "full" && strings.HasPrefix(tt.name, "Llama") {
-				ids = 8 * int64(model.SpecOf(p.Graph).S)
+				ids = 8 * int64(build.SpecOf(p.Graph).S)
 			}
 			check := func(what string, got, want int64) {
 				got -= ids
@@ -251,17 +253,17 @@ func (*logitsCast) Block(int32, *Instant)    {}
 func (*logitsCast) Free(ID, int64, *Instant) {}
 func (o *logitsCast) Alloc(_ ID, bytes int64, at *Instant) {
 	if g := o.p.Graph; at.Phase == Forward && o.before == 0 && at.Op >= 0 && strings.HasPrefix(g.Blocks[g.Ops[at.Op].Block].Label, "head") && g.Ops[at.Op].Row().Aten == "aten._to_copy" {
-		if g.Storages[o.p.ops[at.Op].alloc].Role == model.Logits {
+		if g.Storages[o.p.ops[at.Op].alloc].Role == graph.Logits {
 			o.before = at.Bytes - bytes
 		}
 	}
 }
 
 // inBlocks is a program whose storages are blocks of whole 512 bytes, as CUDA's caching allocator hands them out.
-func inBlocks(g *model.Graph) *Program {
+func inBlocks(g *graph.Graph) *Program {
 	ceil := func(n int64) int64 { return (n + 511) / 512 * 512 }
 	for i := range g.Storages {
-		if st := &g.Storages[i]; st.Born != model.None {
+		if st := &g.Storages[i]; st.Born != graph.None {
 			st.Bytes = ceil(st.Bytes)
 		}
 	}

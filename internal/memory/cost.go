@@ -2,7 +2,8 @@ package memory
 
 import (
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
 )
 
 // Times are nanoseconds of one training step by what they are spent on. Kernels run one after the other.
@@ -32,7 +33,7 @@ func (t Times) times(n int64) Times {
 type work struct {
 	flops int64
 	bytes int64
-	dtype model.DType
+	dtype dtype.DType
 	mat   bool
 }
 
@@ -55,12 +56,12 @@ func (k *kernels) of(w work) int32 {
 }
 
 // forwardWork is what an op does in forward; views do nothing.
-func forwardWork(g *model.Graph, op *model.Op) work {
+func forwardWork(g *graph.Graph, op *graph.Op) work {
 	w := op.Row().Work
-	if w == model.Free {
+	if w == graph.Free {
 		return work{}
 	}
-	return work{flops: g.FLOPs(op), bytes: g.Moved(op), dtype: g.Tensors[g.Outputs(op)[0]].DType, mat: w == model.MatMul || w == model.Attention}
+	return work{flops: g.FLOPs(op), bytes: g.Moved(op), dtype: g.Tensors[g.Outputs(op)[0]].DType, mat: w == graph.MatMul || w == graph.Attention}
 }
 
 // costs are the nanoseconds of every kernel of forward and of backward on one card.
@@ -86,7 +87,7 @@ func (p *Program) costsOn(s *gpu.Sheet) *costs {
 }
 
 // spend adds the time of a forward op: of the forward pass, or of a recompute.
-func (m *machine) spend(i model.OpID) {
+func (m *machine) spend(i graph.OpID) {
 	t := m.cost.forward[m.p.ops[i].kernel]
 	if m.at.Phase == Forward {
 		m.time.Forward += t

@@ -6,6 +6,9 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 )
 
@@ -42,7 +45,7 @@ func TestOptimizerTraffic(t *testing.T) {
 		for _, n := range kernels {
 			lists += n
 		}
-		want := card.OpTime(0, 1_235_814_400*2*lists, model.F32, false) // parameters in bf16
+		want := card.OpTime(0, 1_235_814_400*2*lists, dtype.F32, false) // parameters in bf16
 		if tl.Times.Optimizer != want {
 			t.Errorf("%s: %d ns, counted %d", kind, tl.Times.Optimizer, want)
 		}
@@ -58,7 +61,7 @@ func TestAttentionBackwardWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.L, s.B, s.S = 1, 3, 512
-	g, err := model.Build(s, model.Options{})
+	g, err := model.Build(s, build.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,9 +80,9 @@ func TestAttentionBackwardWork(t *testing.T) {
 }
 
 // timed is a step that keeps everything.
-func timed(t *testing.T, s *model.Spec, card *gpu.Sheet) *Timeline {
+func timed(t *testing.T, s *spec.Spec, card *gpu.Sheet) *Timeline {
 	t.Helper()
-	g, err := model.Build(s, model.Options{})
+	g, err := model.Build(s, build.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 package memory
 
-import "ckptplan/internal/model"
+import "ckptplan/internal/model/graph"
 
 // ID numbers a buffer, from 0 on and without large gaps, so that an observer can keep a table by ID. No two buffers of a
 // walk that are alive at once have the same ID; a buffer that is made again, in a later step, has the same one.
@@ -82,7 +82,7 @@ func (b *Buffers) Of(id ID) Buffer {
 }
 
 // The IDs of the micro batch that starts at base.
-func (b *Buffers) storage(base ID, st model.StorageID, level int32) ID {
+func (b *Buffers) storage(base ID, st graph.StorageID, level int32) ID {
 	return base + ID(level*b.storages+int32(st))
 }
 

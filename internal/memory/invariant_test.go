@@ -7,19 +7,23 @@ import (
 	"strings"
 	"testing"
 
-	"ckptplan/internal/model"
-	"ckptplan/internal/plan"
-
 	"pgregory.net/rapid"
+
+	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/class"
+	"ckptplan/internal/model/graph"
+	"ckptplan/internal/model/spec"
+	"ckptplan/internal/plan"
 )
 
 // genSpec draws a small spec of any arch with any training settings.
-func genSpec(t *rapid.T) *model.Spec {
+func genSpec(t *rapid.T) *spec.Spec {
 	pick := func(name string, words ...string) string { return rapid.SampledFrom(words).Draw(t, name) }
 	number := func(name string, lo, hi int) int { return rapid.IntRange(lo, hi).Draw(t, name) }
 	var doc strings.Builder
 	put := func(format string, args ...any) { fmt.Fprintf(&doc, format+"\n", args...) }
-	name := rapid.SampledFrom(model.Archs()).Draw(t, "arch")
+	name := rapid.SampledFrom(class.Archs()).Draw(t, "arch")
 	heads := 1 << number("log heads", 0, 3)
 	s := number("S", 1, 48)
 	put("arch: %s\nL: %d\nB: %d\nheads: %d\nH: %d", name, number("L", 1, 6), number("B", 1, 3), heads, heads*8*number("head", 1, 3))
@@ -81,7 +85,7 @@ func genOps(t *rapid.T) []string {
 }
 
 // genPlan draws a named strategy or a tree of regions over the layers of a graph.
-func genPlan(t *rapid.T, g *model.Graph) *plan.Plan {
+func genPlan(t *rapid.T, g *graph.Graph) *plan.Plan {
 	if rapid.Bool().Draw(t, "named") {
 		k := rapid.IntRange(1, g.Layers).Draw(t, "K")
 		name := rapid.SampledFrom([]string{
@@ -105,7 +109,7 @@ func genPlan(t *rapid.T, g *model.Graph) *plan.Plan {
 }
 
 // parts is true if every layer has the spans that the nodes name.
-func parts(g *model.Graph, ns []plan.Node) bool {
+func parts(g *graph.Graph, ns []plan.Node) bool {
 	for _, n := range ns {
 		if !parts(g, n.Inner) {
 			return false
@@ -124,7 +128,7 @@ func parts(g *model.Graph, ns []plan.Node) bool {
 	return true
 }
 
-func genNodes(t *rapid.T, g *model.Graph, lo, hi, depth int) []plan.Node {
+func genNodes(t *rapid.T, g *graph.Graph, lo, hi, depth int) []plan.Node {
 	var ns []plan.Node
 	for at := lo; at <= hi; {
 		n := plan.Node{First: rapid.IntRange(at, hi).Draw(t, "first")}
@@ -147,15 +151,15 @@ func genNodes(t *rapid.T, g *model.Graph, lo, hi, depth int) []plan.Node {
 }
 
 // oneStack is true for layers that are all of the encoder, or all of the decoder.
-func oneStack(g *model.Graph, first, last int) bool {
-	s := model.SpecOf(g)
+func oneStack(g *graph.Graph, first, last int) bool {
+	s := build.SpecOf(g)
 	return s.DecoderL == 0 || last < s.L || first >= s.L
 }
 
 // genOption draws disjoint regions inside one layer.
-func genOption(t *rapid.T, g *model.Graph, layer int, nested bool) *plan.Option {
+func genOption(t *rapid.T, g *graph.Graph, layer int, nested bool) *plan.Option {
 	o := &plan.Option{Name: "drawn"}
-	var taken []model.Span
+	var taken []graph.Span
 	for _, name := range rapid.Permutation(plan.Spans).Draw(t, "spans") {
 		sp, ok := g.Span(layer, name)
 		if !ok || !rapid.Bool().Draw(t, "use") {
@@ -237,7 +241,7 @@ func watched(p *Program) *Program {
 func TestEveryStepReturnsToItsState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		// on the CPU checkpoints keep random states
-		g, err := model.Build(genSpec(t), model.Options{CPU: rapid.Bool().Draw(t, "cpu")})
+		g, err := model.Build(genSpec(t), build.Options{CPU: rapid.Bool().Draw(t, "cpu")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +271,7 @@ func TestEveryStepReturnsToItsState(t *testing.T) {
 			for _, b := range m.batches {
 				for lv := range b.refs {
 					for st, n := range b.refs[lv] {
-						if n != 0 && g.Storages[st].Born != model.None {
+						if n != 0 && g.Storages[st].Born != graph.None {
 							t.Fatalf("step %d: %d references to %s of op %d at level %d stay\n%s", i+1, n, g.Storages[st].Name, g.Storages[st].Born, lv, o.plan)
 						}
 					}
@@ -316,7 +320,7 @@ func (l *ledger) sum() (n int64) {
 	return n
 }
 
-func (l *ledger) node(op model.OpID) {
+func (l *ledger) node(op graph.OpID) {
 	m := l.m
 	own := m.s.Owner[op]
 	if own >= 0 && m.s.Regions[own].HostSaved {
@@ -330,11 +334,11 @@ func (l *ledger) node(op model.OpID) {
 }
 
 // stateBytes is what AdamW keeps: two tensors like each trained parameter that the loss depends on, and 4 bytes.
-func stateBytes(g *model.Graph) (n int64) {
+func stateBytes(g *graph.Graph) (n int64) {
 	if !strings.HasPrefix(g.Step.Optimizer, "adamw") {
 		return 0
 	}
-	reached := map[model.ParamID]bool{}
+	reached := map[graph.ParamID]bool{}
 	for _, l := range compile(g).leaves {
 		reached[l.param] = true
 	}
@@ -356,14 +360,14 @@ func timelineOf(t *rapid.T, p *Program, pl *plan.Plan) *Timeline {
 func TestPeaksGrowWithTheBatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		small := genSpec(t)
-		g, err := model.Build(small, model.Options{})
+		g, err := model.Build(small, build.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		pl := genPlan(t, g)
 		large := *small
 		large.B += rapid.IntRange(1, 3).Draw(t, "more")
-		h, err := model.Build(&large, model.Options{})
+		h, err := model.Build(&large, build.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -385,7 +389,7 @@ func TestPeaksGrowWithTheBatch(t *testing.T) {
 // Equivalent ways of saying the same give the same bytes, and a timeline's explanation adds up to its peak.
 func TestTimelinesAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g, err := model.Build(genSpec(t), model.Options{})
+		g, err := model.Build(genSpec(t), build.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -435,7 +439,7 @@ func TestTimelinesAgree(t *testing.T) {
 // autograd does not need (masks, tables, position ids).
 func TestFullKeepsLessThanNone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g, err := model.Build(genSpec(t), model.Options{})
+		g, err := model.Build(genSpec(t), build.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -443,7 +447,7 @@ func TestFullKeepsLessThanNone(t *testing.T) {
 		none, full := timelineOf(t, p, &plan.Plan{}), timelineOf(t, p, &plan.Plan{Nodes: []plan.Node{{Last: g.Layers - 1, Option: &plan.Full}}})
 		var shared int64
 		sch := scheduleOf(t, p, &plan.Plan{Nodes: []plan.Node{{Last: g.Layers - 1, Option: &plan.Full}}})
-		seen := map[model.StorageID]bool{}
+		seen := map[graph.StorageID]bool{}
 		for _, r := range sch.Regions {
 			for _, st := range r.Inputs {
 				if !seen[st] && !requiresGrad(g, st) {
@@ -459,7 +463,7 @@ func TestFullKeepsLessThanNone(t *testing.T) {
 }
 
 // requiresGrad is true for a storage with a tensor that gradients flow through.
-func requiresGrad(g *model.Graph, st model.StorageID) bool {
+func requiresGrad(g *graph.Graph, st graph.StorageID) bool {
 	for i := range g.Tensors {
 		if g.Tensors[i].Storage == st && g.Tensors[i].Grad {
 			return true

@@ -3,11 +3,14 @@ package memory
 import (
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
-
-	"pgregory.net/rapid"
 )
 
 // keptIn is the plan with every layer one checkpoint that keeps the outputs of the named ops.
@@ -29,7 +32,7 @@ func TestKeptOpsAreNotRunAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec.S, spec.B = 8192, 1
-	g, err := model.Build(spec, model.Options{})
+	g, err := model.Build(spec, build.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +46,7 @@ func TestKeptOpsAreNotRunAgain(t *testing.T) {
 	}
 	const s, hidden, kv, ffn = 8192, 4096, 1024, 14336
 	product := func(k, n int64) int64 {
-		return h200.OpTime(2*s*k*n, 2*(s*k+k*n+s*n), model.BF16, true)
+		return h200.OpTime(2*s*k*n, 2*(s*k+k*n+s*n), dtype.BF16, true)
 	}
 	full := run()
 	for _, c := range []struct {
@@ -52,7 +55,7 @@ func TestKeptOpsAreNotRunAgain(t *testing.T) {
 	}{
 		{[]string{"q_proj"}, product(hidden, hidden)},
 		{[]string{"q_proj", "v_proj", "up_proj"}, product(hidden, hidden) + product(hidden, kv) + product(hidden, ffn)},
-		{[]string{"attention"}, h200.OpTime(2*s*s*hidden, 1, model.BF16, true)},
+		{[]string{"attention"}, h200.OpTime(2*s*s*hidden, 1, dtype.BF16, true)},
 	} {
 		kept := run(c.names...)
 		if got, want := full.Times.Recompute-kept.Times.Recompute, 32*c.saved; got != want {
@@ -80,7 +83,7 @@ func TestKeepingMoreIsNeverLonger(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec.L = min(spec.L, 4)
-		g, err := model.Build(spec, model.Options{})
+		g, err := model.Build(spec, build.Options{})
 		if err != nil {
 			t.Skip(err)
 		}
@@ -88,7 +91,7 @@ func TestKeepingMoreIsNeverLonger(t *testing.T) {
 		whole, _ := g.Span(l, "layer")
 		var few, more []string
 		for i, name := range g.Labels(whole.First, whole.End) {
-			if g.Uncachable(whole.First+model.OpID(i)) != "" {
+			if g.Uncachable(whole.First+graph.OpID(i)) != "" {
 				continue
 			}
 			switch rapid.IntRange(0, 3).Draw(t, name) {

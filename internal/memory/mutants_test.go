@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/groundtruth"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 )
 
 // harmless are the parts of rows that change nothing measurable, and why.
@@ -31,7 +31,7 @@ var unseen = map[string]string{
 // TestMutants tests TestAccuracy: without any one of the tensors that a row of the op table saves, or of the steps of its
 // backward, some measured case is no longer exact.
 func TestMutants(t *testing.T) {
-	runs := map[*model.Row][]run{}
+	runs := map[*graph.Row][]run{}
 	for _, c := range groundtruth.Load(t) {
 		sch, err := schedule(c)
 		if err != nil {
@@ -47,8 +47,8 @@ func TestMutants(t *testing.T) {
 	}
 	tried := 0
 	spared := map[string]bool{}
-	for k := range model.Table {
-		row := &model.Table[k]
+	for k := range graph.Table {
+		row := &graph.Table[k]
 		was, rs := *row, runs[row]
 		if len(was.Save)+len(was.Back) > 0 && len(rs) == 0 {
 			if unseen[was.Aten] == "" {
@@ -87,7 +87,7 @@ func TestMutants(t *testing.T) {
 // run is a case with its graph, which does not depend on what rows save and on their backward.
 type run struct {
 	c     *groundtruth.Case
-	graph *model.Graph
+	graph *graph.Graph
 }
 
 // differs is true if the simulation is not what TestAccuracy asks for.

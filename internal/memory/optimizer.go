@@ -1,6 +1,9 @@
 package memory
 
-import "ckptplan/internal/model"
+import (
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
+)
 
 // optimize updates the parameters whose gradients backward made, and frees the gradients (set_to_none).
 func (m *machine) optimize(p Pass) {
@@ -10,7 +13,7 @@ func (m *machine) optimize(p Pass) {
 		m.addState()
 		m.update()
 		if m.cost != nil {
-			m.time.Optimizer += m.cost.sheet.OpTime(0, m.paramGrads*row.Passes, model.F32, false)
+			m.time.Optimizer += m.cost.sheet.OpTime(0, m.paramGrads*row.Passes, dtype.F32, false)
 		}
 	}
 	m.zeroGrad()
@@ -34,7 +37,7 @@ func (m *machine) update() {
 		each(k, m.free)
 	}
 	if n := len(row.OneByOne) - 1; n >= 0 {
-		first, last := len(row.AtOnce), model.ParamID(model.None)
+		first, last := len(row.AtOnce), graph.ParamID(graph.None)
 		for _, i := range m.g.Step.Registered {
 			if m.grad[i] == 0 {
 				continue

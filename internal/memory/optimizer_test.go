@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
 	"ckptplan/internal/optimizer"
 	"ckptplan/internal/plan"
 )
@@ -16,7 +17,7 @@ func TestOptimizerIsARow(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec.L, spec.S, spec.B = 2, 16, 1
-	g, err := model.Build(spec, model.Options{})
+	g, err := model.Build(spec, build.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestOptimizerIsARow(t *testing.T) {
 		}
 	}
 	spec.Train.Optimizer = "lion"
-	if g, err = model.Build(spec, model.Options{}); err != nil {
+	if g, err = model.Build(spec, build.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Lower(Compile(g), &plan.Plan{}); err == nil {

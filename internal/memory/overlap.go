@@ -1,11 +1,11 @@
 package memory
 
-import "ckptplan/internal/model"
+import "ckptplan/internal/model/graph"
 
 // flight is a copy to the host on its own stream. The device keeps the storage until block until is over; the compute
 // stream then waits for the copy if it has not left.
 type flight struct {
-	storage model.StorageID
+	storage graph.StorageID
 	static  bool
 	until   int32
 	done    int64

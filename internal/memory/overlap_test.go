@@ -5,6 +5,7 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
 	"ckptplan/internal/plan"
 )
 
@@ -20,7 +21,7 @@ func TestOffloadWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := model.Build(s, model.Options{})
+	g, err := model.Build(s, build.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

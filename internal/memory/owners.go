@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/unit"
 )
 
@@ -64,7 +64,7 @@ func (h *holders) grouped() []Owner {
 		}
 		groups[k] = &Owner{Category: c, What: what, Block: block, Each: unit.Bytes(n), Count: 1}
 	}
-	label := func(op model.OpID) string {
+	label := func(op graph.OpID) string {
 		if op < 0 {
 			return "" // the model's own input, back from the host
 		}
@@ -87,7 +87,7 @@ func (h *holders) grouped() []Owner {
 		add(c, gr.aten, label(gr.op), gr.bytes)
 	})
 	h.each(OfRandomState, func(Buffer) { add(RegionInputs, "random state", "", m.g.RandomState) })
-	inputOf := map[model.StorageID]bool{}
+	inputOf := map[graph.StorageID]bool{}
 	for i := range m.s.Regions {
 		for _, st := range m.s.Regions[i].Inputs {
 			inputOf[st] = true
@@ -98,20 +98,20 @@ func (h *holders) grouped() []Owner {
 		st := &m.g.Storages[b.Index]
 		c := Temporaries
 		switch {
-		case st.Born == model.None && b.Level == 0:
-			if st.Role == model.Parameter {
+		case st.Born == graph.None && b.Level == 0:
+			if st.Role == graph.Parameter {
 				weights += st.Bytes
 			} else {
 				inputs += st.Bytes
 			}
 			return
-		case st.Role == model.Logits:
+		case st.Role == graph.Logits:
 			c = LogitsLoss
-		case st.Role == model.WeightCast:
+		case st.Role == graph.WeightCast:
 			c = WeightCasts
 		case b.Level > 0:
 			c = Recomputed
-		case inputOf[model.StorageID(b.Index)]:
+		case inputOf[graph.StorageID(b.Index)]:
 			c = RegionInputs
 		case saved[b.Index]:
 			c = Saved
@@ -132,9 +132,9 @@ func (h *holders) grouped() []Owner {
 }
 
 // readsLogits is true for the gradients of ops that read logits: the loss and the casts before it.
-func (m *machine) readsLogits(op model.OpID) bool {
+func (m *machine) readsLogits(op graph.OpID) bool {
 	for _, t := range m.g.Inputs(&m.g.Ops[op]) {
-		if m.g.Storages[m.g.Tensors[t].Storage].Role == model.Logits {
+		if m.g.Storages[m.g.Tensors[t].Storage].Role == graph.Logits {
 			return true
 		}
 	}

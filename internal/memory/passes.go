@@ -1,6 +1,6 @@
 package memory
 
-import "ckptplan/internal/model"
+import "ckptplan/internal/model/graph"
 
 // Pass is a part of a step that runs as one: forward or backward of a micro batch, or the optimizer.
 type Pass struct {
@@ -23,7 +23,7 @@ func accumulated(n int64) []Pass {
 // step walks the schedule's passes.
 func (m *machine) step() {
 	for _, p := range m.s.Passes {
-		m.at = Instant{Bytes: m.at.Bytes, Op: model.None, Phase: p.Phase}
+		m.at = Instant{Bytes: m.at.Bytes, Op: graph.None, Phase: p.Phase}
 		m.peak = &m.res.Peak[p.Phase]
 		m.micro = &m.batches[p.Micro]
 		before := m.time
@@ -66,7 +66,7 @@ func (m *machine) enterBlock(b int32) {
 func (m *machine) forward() {
 	m.micro.prepare(m)
 	m.linkFree, m.block = 0, -1
-	m.run(-1, 0, model.OpID(len(m.g.Ops)), 0, model.None, false)
+	m.run(-1, 0, graph.OpID(len(m.g.Ops)), 0, graph.None, false)
 	m.land(int32(len(m.g.Blocks)))
 	m.enterBlock(int32(len(m.g.Blocks)))
 	m.res.AfterForward = m.at.Bytes

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
 	"ckptplan/internal/plan"
 )
 
@@ -17,7 +18,7 @@ func TestInterleavedMicroBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec.L, spec.S, spec.B, spec.Train.KeepLogits = 3, 64, 2, false
-		g, err := model.Build(spec, model.Options{})
+		g, err := model.Build(spec, build.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +98,7 @@ func TestObserverSeesTheStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec.L = 2
-	g, err := model.Build(spec, model.Options{})
+	g, err := model.Build(spec, build.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func BenchmarkObserve405B(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	g, err := model.Build(spec, model.Options{})
+	g, err := model.Build(spec, build.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 package memory
 
-import "ckptplan/internal/model"
+import "ckptplan/internal/model/graph"
 
 // Phase is a part of a training step.
 type Phase uint8
@@ -19,7 +19,7 @@ func (p Phase) String() string { return [...]string{"forward", "backward", "opti
 type Instant struct {
 	Bytes     int64
 	Aten      string     // the ATen call
-	Op        model.OpID // the forward op, or the one whose gradient is made; None in the optimizer
+	Op        graph.OpID // the forward op, or the one whose gradient is made; None in the optimizer
 	Phase     Phase
 	Recompute bool // the op runs again inside backward
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 )
 
 // BlockProfile is one block's part of a training step with optimizer state (the last micro-batch, when there are
@@ -37,7 +37,7 @@ func Profile(s *Schedule, sheet *gpu.Sheet) (*Timeline, []BlockProfile, error) {
 }
 
 // ProfileShared is Profile with storages that several layers may hold.
-func ProfileShared(s *Schedule, sheet *gpu.Sheet, shared map[model.StorageID]bool) (*Timeline, []BlockProfile, error) {
+func ProfileShared(s *Schedule, sheet *gpu.Sheet, shared map[graph.StorageID]bool) (*Timeline, []BlockProfile, error) {
 	g := s.Program.Graph
 	p := &profiler{blocks: make([]BlockProfile, len(g.Blocks)), of: profiled(g), left: leftovers(g), shared: shared, at: -1}
 	tl, err := walked(s, sheet, func(m *machine) Observer {
@@ -62,16 +62,16 @@ type profiler struct {
 	host   int64   // host bytes when it began
 	// left are the storages that each block leaves to the next one; lift is the part of them that was saved by the block
 	// before the one that runs.
-	left [][]model.StorageID
+	left [][]graph.StorageID
 	lift int64
 	// shared may be held by several layers; gone is what of it the backward of the block at hand has freed, top the most
 	// that was alive.
-	shared    map[model.StorageID]bool
+	shared    map[graph.StorageID]bool
 	gone, top int64
 }
 
 // profiled is, by block, the block whose profile it is part of: behind the first layer and before the last, the next layer.
-func profiled(g *model.Graph) []int32 {
+func profiled(g *graph.Graph) []int32 {
 	of := make([]int32, len(g.Blocks))
 	next := int32(-1) // the layer behind
 	for b := int32(len(of)) - 1; b >= 0; b-- {
@@ -90,25 +90,25 @@ func profiled(g *model.Graph) []int32 {
 
 // leftovers are, by block, the storages made in it that a local holds until some op of the next block, which does not
 // read them.
-func leftovers(g *model.Graph) [][]model.StorageID {
-	out := make([][]model.StorageID, len(g.Blocks))
+func leftovers(g *graph.Graph) [][]graph.StorageID {
+	out := make([][]graph.StorageID, len(g.Blocks))
 	for i := range g.Storages {
 		st := &g.Storages[i]
-		if st.Born < 0 || st.Drop >= model.DropAfterForward {
+		if st.Born < 0 || st.Drop >= graph.DropAfterForward {
 			continue
 		}
 		b := g.Ops[st.Born].Block
-		if g.Ops[st.Drop].Block == b+1 && !reads(g, b+1, model.StorageID(i)) {
-			out[b] = append(out[b], model.StorageID(i))
+		if g.Ops[st.Drop].Block == b+1 && !reads(g, b+1, graph.StorageID(i)) {
+			out[b] = append(out[b], graph.StorageID(i))
 		}
 	}
 	return out
 }
 
 // reads is true if an op of the block takes a tensor on the storage.
-func reads(g *model.Graph, block int32, st model.StorageID) bool {
+func reads(g *graph.Graph, block int32, st graph.StorageID) bool {
 	for i := g.Blocks[block].First; i < g.Blocks[block].End; i++ {
-		if slices.ContainsFunc(g.Inputs(&g.Ops[i]), func(t model.TensorID) bool { return g.Tensors[t].Storage == st }) {
+		if slices.ContainsFunc(g.Inputs(&g.Ops[i]), func(t graph.TensorID) bool { return g.Tensors[t].Storage == st }) {
 			return true
 		}
 	}
@@ -193,7 +193,7 @@ func (p *profiler) Free(id ID, bytes int64, at *Instant) {
 	if len(p.shared) == 0 || at.Phase != Backward || p.at < 0 {
 		return
 	}
-	if b := p.m.ids.Of(id); b.Kind == OfStorage && p.shared[model.StorageID(b.Index)] && p.of[p.m.g.Ops[p.m.g.Storages[b.Index].Born].Block] != p.at {
+	if b := p.m.ids.Of(id); b.Kind == OfStorage && p.shared[graph.StorageID(b.Index)] && p.of[p.m.g.Ops[p.m.g.Storages[b.Index].Born].Block] != p.at {
 		p.gone += bytes
 	}
 }

@@ -2,21 +2,21 @@ package memory
 
 import (
 	"ckptplan/internal/hugepage"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 )
 
 // Program is a graph made ready to be walked (by one goroutine at a time): for every op what it allocates, what autograd keeps of it and which
 // locals are freed after it, and the tape of its backward. It does not depend on a plan.
 type Program struct {
-	Graph *model.Graph
+	Graph *graph.Graph
 	tape  *tape
 	ops   []opEntry
 	saves []saveEntry
-	drops []model.StorageID // storages in the order of the ops after which their locals go
-	late  [2][]model.StorageID
+	drops []graph.StorageID // storages in the order of the ops after which their locals go
+	late  [2][]graph.StorageID
 	// kernels are those of forward.
 	kernels kernels
-	static  []model.StorageID // parameters, buffers and inputs
+	static  []graph.StorageID // parameters, buffers and inputs
 
 	priced *costs           // on the card asked for last
 	labels map[int][]string // of the ops of a layer
@@ -24,7 +24,7 @@ type Program struct {
 }
 
 // layerLabels names the ops of a layer's span.
-func (p *Program) layerLabels(layer int, span model.Span) []string {
+func (p *Program) layerLabels(layer int, span graph.Span) []string {
 	l, ok := p.labels[layer]
 	if !ok {
 		if p.labels == nil {
@@ -47,7 +47,7 @@ type opEntry struct {
 // saveEntry is one tensor kept for backward. Static storages (parameters, inputs) cost nothing but still count where
 // checkpointing counts packs.
 type saveEntry struct {
-	storage model.StorageID
+	storage graph.StorageID
 	bytes   int64 // of the tensor, as a copy of it to the host would need
 	static  bool
 	param   bool
@@ -56,15 +56,15 @@ type saveEntry struct {
 }
 
 // Compile prepares a graph.
-func Compile(g *model.Graph) *Program {
+func Compile(g *graph.Graph) *Program {
 	p := &Program{
 		Graph: g, tape: compile(g), kernels: newKernels(),
 		ops: hugepage.Make[opEntry](len(g.Ops))[:len(g.Ops)], saves: hugepage.Make[saveEntry](3 * len(g.Ops)),
 	}
 	for i := range g.Storages {
 		s := &g.Storages[i]
-		if s.Born == model.None {
-			p.static = append(p.static, model.StorageID(i))
+		if s.Born == graph.None {
+			p.static = append(p.static, graph.StorageID(i))
 			continue
 		}
 		e := &p.ops[s.Born]
@@ -73,9 +73,9 @@ func Compile(g *model.Graph) *Program {
 		}
 		e.allocEnd = int32(i) + 1
 		switch s.Drop {
-		case model.DropAfterForward, model.DropAfterBackward:
-			k := s.Drop - model.DropAfterForward
-			p.late[k] = append(p.late[k], model.StorageID(i))
+		case graph.DropAfterForward, graph.DropAfterBackward:
+			k := s.Drop - graph.DropAfterForward
+			p.late[k] = append(p.late[k], graph.StorageID(i))
 		default:
 			p.ops[s.Drop].dropEnd++
 		}
@@ -85,11 +85,11 @@ func Compile(g *model.Graph) *Program {
 		e := &p.ops[i]
 		e.drop, n, e.dropEnd = n, n+e.dropEnd, n
 	}
-	p.drops = make([]model.StorageID, n)
+	p.drops = make([]graph.StorageID, n)
 	for i := range g.Storages {
-		if s := &g.Storages[i]; s.Born != model.None && s.Drop < model.DropAfterForward {
+		if s := &g.Storages[i]; s.Born != graph.None && s.Drop < graph.DropAfterForward {
 			e := &p.ops[s.Drop]
-			p.drops[e.dropEnd] = model.StorageID(i)
+			p.drops[e.dropEnd] = graph.StorageID(i)
 			e.dropEnd++
 		}
 	}
@@ -97,11 +97,11 @@ func Compile(g *model.Graph) *Program {
 		e := &p.ops[i]
 		e.kernel = p.kernels.of(forwardWork(g, &g.Ops[i]))
 		e.save = int32(len(p.saves))
-		g.Saved(&g.Ops[i], func(t model.TensorID, output bool) {
+		g.Saved(&g.Ops[i], func(t graph.TensorID, output bool) {
 			x := &g.Tensors[t]
 			s := &g.Storages[x.Storage]
 			p.saves = append(p.saves, saveEntry{
-				storage: x.Storage, bytes: g.Bytes(t), static: s.Born == model.None, param: s.Role == model.Parameter, output: output, dense: model.IsDense(x.Shape, x.Stride),
+				storage: x.Storage, bytes: g.Bytes(t), static: s.Born == graph.None, param: s.Role == graph.Parameter, output: output, dense: graph.IsDense(x.Shape, x.Stride),
 			})
 			e.keepsOutput = e.keepsOutput || output
 		})

@@ -5,27 +5,29 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 )
 
 // Programs are the compiled graphs of one model, each built when it is first asked for: one, or, where what is
-// checkpointed changes the graph (model.Spec.CheckpointKinds), one for each kind of plan. Users of adapters make the
+// checkpointed changes the graph (spec.Spec.CheckpointKinds), one for each kind of plan. Users of adapters make the
 // embedding's output require a gradient together with checkpointing, and T5's layers do so with a bias.
 type Programs struct {
-	spec  *model.Spec
+	spec  *spec.Spec
 	cpu   bool
 	built map[string]*Program
 }
 
 // NewPrograms are those of a spec, with the ops of PyTorch on the CPU or on a CUDA device.
-func NewPrograms(spec *model.Spec, cpu bool) *Programs {
+func NewPrograms(spec *spec.Spec, cpu bool) *Programs {
 	return &Programs{spec: spec, cpu: cpu, built: map[string]*Program{}}
 }
 
 // Kin are the programs of the same model, p among them.
 func (p *Program) Kin() *Programs {
 	if p.kin == nil {
-		p.kin = NewPrograms(model.SpecOf(p.Graph), p.Graph.Step.CPU)
+		p.kin = NewPrograms(build.SpecOf(p.Graph), p.Graph.Step.CPU)
 		p.kin.built[p.kin.kind(p.Graph.Step.Checkpoint)] = p
 	}
 	return p.kin
@@ -49,7 +51,7 @@ func (s *Programs) Kind(kind string) (*Program, error) {
 	if p := s.built[kind]; p != nil {
 		return p, nil
 	}
-	g, err := model.Build(s.spec, model.Options{CPU: s.cpu, Checkpoint: kind})
+	g, err := model.Build(s.spec, build.Options{CPU: s.cpu, Checkpoint: kind})
 	if err != nil {
 		return nil, err
 	}

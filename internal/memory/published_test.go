@@ -13,6 +13,10 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 )
 
@@ -67,8 +71,8 @@ func publishedSteps(t *testing.T) map[string]*publishedStep {
 }
 
 // spec is the model by its preset, or a GPT of the sizes gpt2:layers:hidden:heads:vocab without dropout.
-func (p *publishedStep) spec() (*model.Spec, error) {
-	var s *model.Spec
+func (p *publishedStep) spec() (*spec.Spec, error) {
+	var s *spec.Spec
 	var err error
 	if sizes, gpt := strings.CutPrefix(p.model, "gpt2:"); gpt {
 		v := strings.Split(sizes, ":")
@@ -80,7 +84,7 @@ func (p *publishedStep) spec() (*model.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.B, s.S, s.Precision, s.Attention = p.batch, p.seq, model.Precision(p.dtype), p.attention
+	s.B, s.S, s.Precision, s.Attention = p.batch, p.seq, dtype.Precision(p.dtype), p.attention
 	s.Train.GradAccum, s.Train.LossChunks = p.accum, p.chunks
 	if p.norm == "fused" {
 		s.Norm = "rmsnorm-fused"
@@ -89,7 +93,7 @@ func (p *publishedStep) spec() (*model.Spec, error) {
 }
 
 // plan is the named strategy; selective-op keeps attention and every second product of each layer, as torchtitan's policy does.
-func (p *publishedStep) plan(g *model.Graph) (*plan.Plan, error) {
+func (p *publishedStep) plan(g *graph.Graph) (*plan.Plan, error) {
 	if p.strategy != "selective-op" {
 		return plan.Named(p.strategy, g.Layers)
 	}
@@ -98,9 +102,9 @@ func (p *publishedStep) plan(g *model.Graph) (*plan.Plan, error) {
 	products := 0
 	for i, label := range g.Labels(layer.First, layer.End) {
 		switch g.Ops[int(layer.First)+i].Row().Work {
-		case model.Attention:
+		case graph.Attention:
 			kept = append(kept, label)
-		case model.MatMul:
+		case graph.MatMul:
 			if products++; products%2 == 1 {
 				kept = append(kept, label)
 			}
@@ -117,7 +121,7 @@ func (p *publishedStep) predict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := model.Build(s, model.Options{})
+	g, err := model.Build(s, build.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
 	"ckptplan/internal/plan"
 )
 
@@ -15,7 +16,7 @@ func TestRandomState(t *testing.T) {
 		t.Fatal(err)
 	}
 	for strategy, checkpoints := range map[string]int64{"none": 0, "every-2": 3, "full": 6, "segments-3": 2, "nested-3": 8, "offload": 0, "offload-inputs": 6, "selective": 6} {
-		g, err := model.Build(s, model.Options{CPU: true})
+		g, err := model.Build(s, build.Options{CPU: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,12 +1,12 @@
 package memory
 
-import "ckptplan/internal/model"
+import "ckptplan/internal/model/graph"
 
 // enter keeps the random state of every region below r that starts at op i, and its inputs for the region around it.
-func (m *machine) enter(i model.OpID, r, own int32) {
+func (m *machine) enter(i graph.OpID, r, own int32) {
 	for c := own; c != r; c = m.s.Regions[c].Parent {
 		reg := &m.s.Regions[c]
-		if reg.First != i || reg.HostSaved || reg.last == model.None {
+		if reg.First != i || reg.HostSaved || reg.last == graph.None {
 			continue
 		}
 		if r < 0 {
@@ -39,14 +39,14 @@ func (m *machine) enter(i model.OpID, r, own int32) {
 // call is a checkpoint's call inside another's region, whose frame holds its arguments until it returns: the region
 // around it keeps nothing.
 type call struct {
-	end   model.OpID
-	args  []model.StorageID
+	end   graph.OpID
+	args  []graph.StorageID
 	level int32 // of the region that is running
 }
 
 // endCalls frees the arguments of calls that end before op i, or of all.
-func (m *machine) endCalls(i model.OpID) {
-	for n := len(m.calls) - 1; n >= 0 && (i == model.None || m.calls[n].end <= i); n-- {
+func (m *machine) endCalls(i graph.OpID) {
+	for n := len(m.calls) - 1; n >= 0 && (i == graph.None || m.calls[n].end <= i); n-- {
 		c := m.calls[n]
 		for _, st := range c.args {
 			m.release(st, m.level(st, c.level))
@@ -130,14 +130,14 @@ func (m *machine) leave(reg *Region, lv int32) {
 		e := &m.p.ops[i]
 		for st := e.alloc; st < e.allocEnd; st++ {
 			if m.g.Storages[st].Drop >= reg.stop {
-				m.release(model.StorageID(st), lv)
+				m.release(graph.StorageID(st), lv)
 			}
 		}
 	}
 }
 
 // unpack is the start of a node: what a region's checkpoint dropped is recomputed, what is on the host comes back.
-func (m *machine) unpack(i model.OpID) {
+func (m *machine) unpack(i graph.OpID) {
 	e := &m.p.ops[i]
 	own := m.s.Owner[i]
 	if own < 0 || e.save == e.saveEnd {
@@ -158,7 +158,7 @@ func (m *machine) unpack(i model.OpID) {
 }
 
 // applied frees recomputed and returned tensors once a node's formula is done.
-func (m *machine) applied(i model.OpID) {
+func (m *machine) applied(i graph.OpID) {
 	e := &m.p.ops[i]
 	own := m.s.Owner[i]
 	if own < 0 {
@@ -180,7 +180,7 @@ func (m *machine) applied(i model.OpID) {
 }
 
 // released is the end of a node: its saved tensors go, and with the last node of a checkpoint its inputs.
-func (m *machine) released(i model.OpID) {
+func (m *machine) released(i graph.OpID) {
 	e := &m.p.ops[i]
 	own := m.s.Owner[i]
 	if own < 0 {
@@ -215,7 +215,7 @@ func (m *machine) dropCache(reg *Region) {
 		if i > reg.stop || i == reg.stop && !reg.stopRuns {
 			e := &m.p.ops[i]
 			for st := e.alloc; st < e.allocEnd; st++ {
-				m.release(model.StorageID(st), 0)
+				m.release(graph.StorageID(st), 0)
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 
 	"ckptplan/internal/groundtruth"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
 )
 
@@ -15,7 +17,7 @@ import (
 var selectiveCases = []struct {
 	name, config                      string
 	precision, attention, optimizer   string
-	cache                             []model.Work
+	cache                             []graph.Work
 	beforeBackward, forward, backward int64
 }{
 	{"llama attention", tinyLlama, "bf16", "sdpa", "adamw", attentionOps, 502572, 515644, 653844},
@@ -25,8 +27,8 @@ var selectiveCases = []struct {
 }
 
 var (
-	attentionOps = []model.Work{model.Attention}
-	matmulOps    = []model.Work{model.MatMul}
+	attentionOps = []graph.Work{graph.Attention}
+	matmulOps    = []graph.Work{graph.MatMul}
 )
 
 const (
@@ -47,7 +49,7 @@ func TestSelectiveCheckpoint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := model.Build(s, model.Options{})
+			g, err := model.Build(s, build.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/optimizer"
 	"ckptplan/internal/plan"
 )
@@ -27,11 +27,11 @@ type Schedule struct {
 
 // Region is one checkpoint: ops First…End−1 are run again when backward first needs something they saved.
 type Region struct {
-	First, End model.OpID
+	First, End graph.OpID
 	Parent     int32
 	Depth      int32 // 1 for a region inside no other checkpoint
 	// Inputs are the storages that the region reads and others made: what the checkpoint keeps.
-	Inputs []model.StorageID
+	Inputs []graph.StorageID
 	// HostSaved: nothing is recomputed; each saved tensor goes to the host and comes back.
 	HostSaved bool
 	// Window is how many blocks may run before HostSaved's copies have left or arrived; 0: the compute stream makes them.
@@ -40,17 +40,17 @@ type Region struct {
 	HostInputs bool
 	whole      bool // a layer, not a part of one
 	// Sent are the inputs that HostInputs sends to the host; they are not in Inputs.
-	Sent []model.StorageID
+	Sent []graph.StorageID
 	// Recast are autocast's copies of weights that forward finds in its cache, since an op before the region made them. The
 	// cache is empty in backward: the recompute makes each again, and they are not in Inputs.
 	// Source: aten/src/ATen/autocast_mode.cpp, cached_cast and clear_cache.
-	Recast []model.StorageID
+	Recast []graph.StorageID
 	// Cached ops keep their outputs and are not run again.
-	Cached map[model.OpID]bool
+	Cached map[graph.OpID]bool
 
-	stop     model.OpID // early stop: the op whose saving ends the recompute
+	stop     graph.OpID // early stop: the op whose saving ends the recompute
 	stopRuns bool       // that op runs, since it saves an output
-	last     model.OpID // the op whose release ends the checkpoint's frame; None if nothing is saved
+	last     graph.OpID // the op whose release ends the checkpoint's frame; None if nothing is saved
 	children []int32
 }
 
@@ -125,7 +125,7 @@ func (s *Schedule) part(layer int, part plan.Region, parent int32) error {
 	for _, sp := range ranges {
 		r := Region{First: sp.First, End: sp.End, Parent: parent, HostSaved: part.Offload == "saved", Window: int32(part.Window), HostInputs: part.Offload == "inputs", whole: part.Span == "layer"}
 		if len(part.Cache) > 0 {
-			r.Cached = map[model.OpID]bool{}
+			r.Cached = map[graph.OpID]bool{}
 			whole, _ := g.Span(layer, "layer")
 			labels := s.Program.layerLabels(layer, whole)
 			for i := sp.First; i < sp.End; i++ {
@@ -152,7 +152,7 @@ func (s *Schedule) part(layer int, part plan.Region, parent int32) error {
 }
 
 // noPart names the parts that a layer has in place of the one asked for.
-func noPart(g *model.Graph, layer int, name string) error {
+func noPart(g *graph.Graph, layer int, name string) error {
 	var has []string
 	for _, known := range plan.Spans {
 		if len(g.Parts(layer, known)) > 0 {
@@ -182,11 +182,11 @@ func (s *Schedule) add(r Region) int32 {
 func (s *Schedule) finish(id int32) error {
 	r := &s.Regions[id]
 	g := s.Program.Graph
-	r.last, r.stop = model.None, model.None
+	r.last, r.stop = graph.None, graph.None
 	for i := r.First; i < r.End; i++ {
 		e := &s.Program.ops[i]
 		if e.save != e.saveEnd {
-			if r.last == model.None {
+			if r.last == graph.None {
 				r.last = i
 			}
 			if s.Owner[i] == id {
@@ -207,11 +207,11 @@ func (s *Schedule) finish(id int32) error {
 				}
 				continue
 			}
-			if b := g.Storages[st].Born; b == model.None || b >= r.First {
+			if b := g.Storages[st].Born; b == graph.None || b >= r.First {
 				continue
 			}
 			kept := &r.Inputs
-			if g.Storages[st].Role == model.WeightCast {
+			if g.Storages[st].Role == graph.WeightCast {
 				kept = &r.Recast
 			}
 			if !slices.Contains(*kept, st) {
@@ -219,14 +219,14 @@ func (s *Schedule) finish(id int32) error {
 			}
 		}
 	}
-	if r.last == model.None {
+	if r.last == graph.None {
 		r.Cached = nil // no node will ask for it: the cache goes with the frame
 	}
 	return nil
 }
 
 // child is the direct child of region id that op i is in.
-func (s *Schedule) child(id int32, i model.OpID) int32 {
+func (s *Schedule) child(id int32, i graph.OpID) int32 {
 	c := s.Owner[i]
 	for s.Regions[c].Parent != id {
 		c = s.Regions[c].Parent
@@ -236,12 +236,12 @@ func (s *Schedule) child(id int32, i model.OpID) int32 {
 
 // Keeps are the storages that the forward pass keeps on the device for backward on behalf of ops first…end−1: what
 // autograd saves outside regions, and the inputs of regions.
-func (s *Schedule) Keeps(first, end model.OpID) map[model.StorageID]bool {
-	out := map[model.StorageID]bool{}
+func (s *Schedule) Keeps(first, end graph.OpID) map[graph.StorageID]bool {
+	out := map[graph.StorageID]bool{}
 	for i := first; i < end; i++ {
 		if own := s.Owner[i]; own >= 0 {
 			for r := own; r >= 0; r = s.Regions[r].Parent {
-				if reg := &s.Regions[r]; reg.Parent < 0 && reg.last != model.None && !reg.HostSaved {
+				if reg := &s.Regions[r]; reg.Parent < 0 && reg.last != graph.None && !reg.HostSaved {
 					for _, st := range reg.Inputs {
 						out[st] = true
 					}
@@ -262,13 +262,13 @@ func (s *Schedule) Keeps(first, end model.OpID) map[model.StorageID]bool {
 // handedOver is true for an activation that the region's function takes as its positional argument: the residual
 // stream, which requires grad, the model's own input, or what the class hands over so. That is how layers are called;
 // inside them parts get masks, position biases and the encoder's output by keyword, which is kept as it is.
-func handedOver(g *model.Graph, t model.TensorID, r *Region) bool {
+func handedOver(g *graph.Graph, t graph.TensorID, r *Region) bool {
 	x := &g.Tensors[t]
 	s := &g.Storages[x.Storage]
 	switch {
-	case s.Born == model.None:
-		return s.Role == model.Input
-	case s.Born >= r.First || s.Role == model.WeightCast:
+	case s.Born == graph.None:
+		return s.Role == graph.Input
+	case s.Born >= r.First || s.Role == graph.WeightCast:
 		return false
 	case s.Positional:
 		return r.whole

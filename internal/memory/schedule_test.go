@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
 	"ckptplan/internal/plan"
 )
 
@@ -51,7 +52,7 @@ func TestArgumentsOfInnerCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.B, s.S, s.Precision = 1, 33, "fp32"
-	g, err := model.Build(s, model.Options{})
+	g, err := model.Build(s, build.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

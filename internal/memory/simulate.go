@@ -1,13 +1,13 @@
 package memory
 
-import "ckptplan/internal/model"
+import "ckptplan/internal/model/graph"
 
 // machine walks a schedule. Level 0 is the forward pass; a region of depth d is recomputed at level d, where its
 // tensors live a second time.
 type machine struct {
 	s        *Schedule
 	p        *Program
-	g        *model.Graph
+	g        *graph.Graph
 	ids      Buffers
 	at       Instant // now
 	peak     *Instant
@@ -56,7 +56,7 @@ func newMachine(s *Schedule) *machine {
 
 // construct makes what is there before the first step: parameters, buffers and inputs.
 func (m *machine) construct() {
-	m.at.Op = model.None
+	m.at.Op = graph.None
 	for _, st := range m.p.static {
 		s := &m.g.Storages[st]
 		m.alloc(m.ids.storage(0, st, 0), s.Bytes, s.Name)
@@ -75,7 +75,7 @@ func (b *microBatch) prepare(m *machine) {
 }
 
 // level is where a storage's instance lives as region r sees it: the innermost enclosing region that makes it.
-func (m *machine) level(st model.StorageID, r int32) int32 {
+func (m *machine) level(st graph.StorageID, r int32) int32 {
 	born := m.g.Storages[st].Born
 	for ; r >= 0; r = m.s.Regions[r].Parent {
 		reg := &m.s.Regions[r]
@@ -89,7 +89,7 @@ func (m *machine) level(st model.StorageID, r int32) int32 {
 	return 0
 }
 
-func containsStorage(s []model.StorageID, x model.StorageID) bool {
+func containsStorage(s []graph.StorageID, x graph.StorageID) bool {
 	for _, y := range s {
 		if x == y {
 			return true
@@ -98,9 +98,9 @@ func containsStorage(s []model.StorageID, x model.StorageID) bool {
 	return false
 }
 
-func (m *machine) hold(st model.StorageID, lv int32) { m.micro.refs[lv][st]++ }
+func (m *machine) hold(st graph.StorageID, lv int32) { m.micro.refs[lv][st]++ }
 
-func (m *machine) release(st model.StorageID, lv int32) {
+func (m *machine) release(st graph.StorageID, lv int32) {
 	r := &m.micro.refs[lv][st]
 	if *r--; *r > 0 {
 		return
@@ -118,7 +118,7 @@ func (m *machine) release(st model.StorageID, lv int32) {
 
 // run executes ops first…end−1 inside region r (−1: the forward pass itself) at level lv; stop is the op at which a
 // recompute ends early, before or after it runs.
-func (m *machine) run(r int32, first, end model.OpID, lv int32, stop model.OpID, stopRuns bool) {
+func (m *machine) run(r int32, first, end graph.OpID, lv int32, stop graph.OpID, stopRuns bool) {
 	stores := m.g.Storages
 	refs := m.micro.refs[lv]
 	base := m.ids.storage(m.micro.base, 0, lv)
@@ -181,7 +181,7 @@ func (m *machine) run(r int32, first, end model.OpID, lv int32, stop model.OpID,
 			}
 		}
 	}
-	m.endCalls(model.None)
+	m.endCalls(graph.None)
 }
 
 // save takes references for what autograd keeps of one op.

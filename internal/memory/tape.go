@@ -2,7 +2,8 @@ package memory
 
 import (
 	"ckptplan/internal/hugepage"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
 )
 
 // tape is the backward pass of a graph: what PyTorch's autograd engine allocates and frees, in order. It depends on
@@ -36,7 +37,7 @@ const (
 )
 
 type event struct {
-	op   model.OpID
+	op   graph.OpID
 	x    int32 // gradient storage, or index into leaves
 	kind eventKind
 }
@@ -44,47 +45,47 @@ type event struct {
 // accumulation says that a gradient storage becomes, or is added to, the gradient of a parameter.
 type accumulation struct {
 	grad  int32
-	param model.ParamID
+	param graph.ParamID
 }
 
 // gradient is one storage that backward allocates.
 type gradient struct {
 	bytes  int64
 	aten   string
-	op     model.OpID
+	op     graph.OpID
 	kernel int32 // that writes it
 }
 
 // grad is one gradient tensor during compilation.
 type grad struct {
-	*model.Layout
+	*graph.Layout
 	refs  int32 // references to the tensor
 	stor  int32 // its gradient storage
-	dtype model.DType
+	dtype dtype.DType
 	view  bool // shares the storage of another tensor, which it keeps alive
 }
 
 type compiler struct {
-	g       *model.Graph
+	g       *graph.Graph
 	t       *tape
 	pending []*grad // by tensor: what waits in the input buffer, or nil
 	uses    []int32 // by tensor: edges into a leaf that have not delivered
 	stors   []int32 // live tensors on each gradient storage
-	op      model.OpID
-	out     *model.Op
+	op      graph.OpID
+	out     *graph.Op
 	temps   [5]*grad
-	ready   []model.TensorID
+	ready   []graph.TensorID
 	made    [8]*grad // by input of the op: its gradient, where got has a bit
 	got     uint16
 	args    [3]*grad // of the step
 	forward [3]grad  // forward tensors among the arguments
 	left    []*grad  // of leaves that are not parameters
 	idle    []*grad  // tensors without a reference, to be used again
-	layouts model.Layouts
+	layouts graph.Layouts
 }
 
 // compile derives the tape of a graph.
-func compile(g *model.Graph) *tape {
+func compile(g *graph.Graph) *tape {
 	c := &compiler{
 		g: g, t: &tape{events: hugepage.Make[event](6 * len(g.Ops)), grads: hugepage.Make[gradient](2 * len(g.Ops)), kernels: newKernels()},
 		pending: make([]*grad, len(g.Tensors)), uses: make([]int32, len(g.Tensors)),
@@ -96,7 +97,7 @@ func compile(g *model.Graph) *tape {
 	c.hold(root) // the caller's own reference
 	c.deliver(g.Loss, root)
 	for i := len(g.Ops) - 1; i >= 0; i-- {
-		c.node(model.OpID(i))
+		c.node(graph.OpID(i))
 	}
 	c.drop(root)
 	for _, g := range c.left {
@@ -129,7 +130,7 @@ func (c *compiler) countLeafUses() {
 }
 
 // leaf is true for a tensor that requires grad and no node made.
-func (c *compiler) leaf(t model.TensorID) bool {
+func (c *compiler) leaf(t graph.TensorID) bool {
 	x := &c.g.Tensors[t]
 	return x.Param >= 0 || x.Producer < 0 || c.g.Ops[x.Producer].Needs == 0
 }
@@ -137,7 +138,7 @@ func (c *compiler) leaf(t model.TensorID) bool {
 func (c *compiler) event(e event) { c.t.events = append(c.t.events, e) }
 
 // fresh allocates a gradient tensor with one reference.
-func (c *compiler) fresh(aten string, shape, stride model.Dims, dt model.DType, w work) *grad {
+func (c *compiler) fresh(aten string, shape, stride graph.Dims, dt dtype.DType, w work) *grad {
 	x := int32(len(c.t.grads))
 	bytes := shape.Count() * dt.Size()
 	w.bytes += bytes
@@ -178,7 +179,7 @@ func (c *compiler) drop(g *grad) {
 func (g *grad) bytes() int64 { return g.Shape.Count() * g.dtype.Size() }
 
 // node runs the backward of one op, if any gradient has arrived for it.
-func (c *compiler) node(id model.OpID) {
+func (c *compiler) node(id graph.OpID) {
 	op := &c.g.Ops[id]
 	if op.Needs == 0 {
 		return
@@ -231,12 +232,12 @@ func (c *compiler) node(id model.OpID) {
 }
 
 // fit sums a gradient to its input's shape and casts it to its dtype.
-func (c *compiler) fit(g *grad, x *model.Tensor) *grad {
+func (c *compiler) fit(g *grad, x *graph.Tensor) *grad {
 	if g.Shape != x.Shape {
 		g = c.sumTo(g, x.Shape)
 	}
 	if g.dtype != x.DType {
-		n := c.fresh("aten._to_copy", g.Shape, model.ElementwiseStrides(g.Shape, g.Layout), x.DType, work{bytes: g.bytes()})
+		n := c.fresh("aten._to_copy", g.Shape, graph.ElementwiseStrides(g.Shape, g.Layout), x.DType, work{bytes: g.bytes()})
 		c.drop(g)
 		g = n
 	}
@@ -244,7 +245,7 @@ func (c *compiler) fit(g *grad, x *model.Tensor) *grad {
 }
 
 // sumTo is at::sum_to: one sum that keeps reduced dimensions, then a view without the leading ones.
-func (c *compiler) sumTo(g *grad, shape model.Dims) *grad {
+func (c *compiler) sumTo(g *grad, shape graph.Dims) *grad {
 	off := int(g.Shape.N - shape.N)
 	kept := g.Shape
 	for i := range kept.D[:kept.N] {
@@ -266,12 +267,12 @@ func (c *compiler) sumTo(g *grad, shape model.Dims) *grad {
 }
 
 // deliver puts a gradient into a tensor's input buffer.
-func (c *compiler) deliver(t model.TensorID, g *grad) {
+func (c *compiler) deliver(t graph.TensorID, g *grad) {
 	if old := c.pending[t]; old != nil {
-		if !old.view && old.refs == 1 && c.stors[old.stor] == 1 && old.dtype == g.dtype && model.IsDense(old.Shape, old.Stride) {
+		if !old.view && old.refs == 1 && c.stors[old.stor] == 1 && old.dtype == g.dtype && graph.IsDense(old.Shape, old.Stride) {
 			c.drop(g)
 		} else {
-			st := model.ElementwiseStrides(old.Shape, old.Layout, g.Layout)
+			st := graph.ElementwiseStrides(old.Shape, old.Layout, g.Layout)
 			sum := c.fresh("aten.add", old.Shape, st, old.dtype, work{bytes: old.bytes() + g.bytes()})
 			c.drop(old)
 			c.drop(g)
@@ -288,7 +289,7 @@ func (c *compiler) deliver(t model.TensorID, g *grad) {
 }
 
 // accumulate is AccumulateGrad of a leaf.
-func (c *compiler) accumulate(t model.TensorID) {
+func (c *compiler) accumulate(t graph.TensorID) {
 	g, x := c.pending[t], &c.g.Tensors[t]
 	c.pending[t] = nil
 	if g.refs != 1 || !sameStrides(x.Shape, g.Stride, x.Stride) {
@@ -305,7 +306,7 @@ func (c *compiler) accumulate(t model.TensorID) {
 }
 
 // sameStrides compares strides where they matter: in dimensions larger than 1.
-func sameStrides(shape, a, b model.Dims) bool {
+func sameStrides(shape, a, b graph.Dims) bool {
 	for i := range shape.D[:shape.N] {
 		if shape.D[i] > 1 && a.D[i] != b.D[i] {
 			return false

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/unit"
 )
@@ -113,4 +113,4 @@ func (t *Timeline) Block(at Instant) string {
 }
 
 // Graph is what was simulated.
-func (t *Timeline) Graph() *model.Graph { return t.schedule.Program.Graph }
+func (t *Timeline) Graph() *graph.Graph { return t.schedule.Program.Graph }

@@ -7,6 +7,8 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/unit"
 )
@@ -24,7 +26,7 @@ func programOf(t testing.TB, preset string, o model.Overrides) *Program {
 	if err := model.Override(s, o); err != nil {
 		t.Fatal(err)
 	}
-	g, err := model.Build(s, model.Options{})
+	g, err := model.Build(s, build.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +46,7 @@ func layerInputs(t *testing.T, p *Program) (bytes unit.Bytes) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := int64(model.SpecOf(p.Graph).B) * int64(model.SpecOf(p.Graph).S) * int64(model.SpecOf(p.Graph).H)
+	n := int64(build.SpecOf(p.Graph).B) * int64(build.SpecOf(p.Graph).S) * int64(build.SpecOf(p.Graph).H)
 	for _, r := range s.Regions {
 		for _, st := range r.Inputs {
 			if b := p.Graph.Storages[st].Bytes; b == 2*n {
@@ -59,7 +61,7 @@ func layerInputs(t *testing.T, p *Program) (bytes unit.Bytes) {
 func largest(p *Program, aten string) unit.Bytes {
 	var n int64
 	for i := range p.Graph.Storages {
-		if st := &p.Graph.Storages[i]; st.Born != model.None && st.Name == aten {
+		if st := &p.Graph.Storages[i]; st.Born != graph.None && st.Name == aten {
 			n = max(n, st.Bytes)
 		}
 	}
@@ -80,7 +82,7 @@ func TestNormAndGELUOutputsOfGPT2(t *testing.T) {
 	var norms, gelus unit.Bytes
 	for i := range p.Graph.Ops {
 		op := &p.Graph.Ops[i]
-		if p.Graph.Blocks[op.Block].Layer == model.None {
+		if p.Graph.Blocks[op.Block].Layer == graph.None {
 			continue
 		}
 		switch op.Row().Aten {

@@ -3,6 +3,9 @@ package model
 import (
 	"strings"
 	"testing"
+
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/spec"
 )
 
 // A wrong list of ops is refused in words that name the op; nothing is built.
@@ -16,8 +19,8 @@ func TestBlockOpsRefusals(t *testing.T) {
 		"linear 4H, residual, linear H":  `op "residual": its input is 32 wide, not H 8`,
 		"linear 4H, attention, linear H": `op "attention": its input is 32 wide, not H 8`,
 	} {
-		s := &Spec{Arch: "custom", L: 1, B: 1, S: 1, H: 8, Heads: 1, Norm: "layernorm", Ops: strings.Split(ops, ", ")}
-		if _, err := Build(s, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		s := &spec.Spec{Arch: "custom", L: 1, B: 1, S: 1, H: 8, Heads: 1, Norm: "layernorm", Ops: strings.Split(ops, ", ")}
+		if _, err := Build(s, build.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", ops, err, want)
 		}
 	}
@@ -27,12 +30,12 @@ func TestBlockOpsRefusals(t *testing.T) {
 // 12H² + 13H with biases and two LayerNorms.
 func TestCustomTransformerBlockParameters(t *testing.T) {
 	const h, l = 64, 3
-	s := &Spec{
+	s := &spec.Spec{
 		Arch: "custom", L: l, B: 2, S: 16, H: h, Heads: 4, Precision: "bf16", Attention: "sdpa", Norm: "layernorm",
-		Bias: Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true},
+		Bias: spec.Bias{QKV: true, Out: true, MLP: true, Head: true, Norm: true},
 		Ops:  strings.Split("layernorm, attention, residual, layernorm, linear 4H, gelu, linear H, residual", ", "),
 	}
-	g, err := Build(s, Options{})
+	g, err := Build(s, build.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

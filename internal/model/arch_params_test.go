@@ -1,6 +1,11 @@
 package model
 
-import "testing"
+import (
+	"testing"
+
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/graph"
+)
 
 // The built graph of each class's default configuration has the parameters that were counted on the class itself.
 func TestBuiltParameters(t *testing.T) {
@@ -9,7 +14,7 @@ func TestBuiltParameters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := Build(s, Options{})
+		g, err := Build(s, build.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -31,18 +36,18 @@ func TestBlocksAndSpans(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := Build(s, Options{})
+		g, err := Build(s, build.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		next := OpID(0)
+		next := graph.OpID(0)
 		for _, b := range g.Blocks {
 			if b.First != next {
 				t.Errorf("%s: block %s starts at op %d, the last ended at %d", name, b.Label, b.First, next)
 			}
 			next = b.End
 		}
-		if next != OpID(len(g.Ops)) {
+		if next != graph.OpID(len(g.Ops)) {
 			t.Errorf("%s: blocks end at op %d of %d", name, next, len(g.Ops))
 		}
 		for i := range g.Layers {

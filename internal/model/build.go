@@ -1,28 +1,37 @@
+// Package model reads a preset, a YAML spec or a Hugging Face config.json into a spec.Spec (Load, LoadHF, LoadPreset,
+// Override) and builds the graph of its training step (Build). The packages below it hold the parts.
 package model
 
-import "fmt"
+import (
+	"fmt"
+
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/class"
+	"ckptplan/internal/model/graph"
+	"ckptplan/internal/model/spec"
+)
 
 // Build makes the graph of one forward pass with loss. The error names an arch that is not modelled.
-func Build(s *Spec, o Options) (*Graph, error) {
-	c := classOf(s.Arch)
+func Build(s *spec.Spec, o build.Options) (*graph.Graph, error) {
+	c := class.Of(s.Arch)
 	if c == nil {
 		return nil, fmt.Errorf("arch %q is not modelled", s.Arch)
 	}
-	if _, err := blockOps(s); err != nil {
+	if _, err := class.BlockOps(s); err != nil {
 		return nil, err
 	}
 	if s.Attention == "flash2" {
-		if err := s.flash2(); err != nil {
+		if err := s.Flash2(); err != nil {
 			return nil, err
 		}
 	}
-	b := newBuilder(s, c.constants, o)
+	b := build.NewBuilder(s, c.Constants, o)
 	if o.CPU {
-		b.g.RandomState = cpuRandomState
+		b.G.RandomState = build.CPURandomState
 	}
-	c.forward(forward{b})
-	b.keepUntil(b.g.Loss, DropAfterBackward) // by the caller; the losses of parts go when they are summed
-	b.endBlock()
-	b.g.Step.Registered = b.g.registered(c.modules)
-	return b.g, nil
+	c.Forward(class.Forward{Builder: b})
+	b.KeepUntil(b.G.Loss, graph.DropAfterBackward) // by the caller; the losses of parts go when they are summed
+	b.EndBlock()
+	b.G.Step.Registered = b.G.Registered(c.Modules)
+	return b.G, nil
 }

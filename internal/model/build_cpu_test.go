@@ -1,6 +1,11 @@
 package model
 
-import "testing"
+import (
+	"testing"
+
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/dtype"
+)
 
 // TestCPUAutocast: of the ops that CUDA's autocast runs in fp32, the CPU's leaves the power in GELU in 16 bits; a loss
 // is in fp32 with both.
@@ -12,12 +17,12 @@ func TestCPUAutocast(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		cpu  bool
-		want map[string]DType
+		want map[string]dtype.DType
 	}{
-		{"CUDA", false, map[string]DType{"aten.pow": F32, "aten._log_softmax": F32, "aten.nll_loss_forward": F32, "aten.bmm": BF16}},
-		{"CPU", true, map[string]DType{"aten.pow": BF16, "aten._log_softmax": F32, "aten.nll_loss_forward": F32, "aten.bmm": BF16}},
+		{"CUDA", false, map[string]dtype.DType{"aten.pow": dtype.F32, "aten._log_softmax": dtype.F32, "aten.nll_loss_forward": dtype.F32, "aten.bmm": dtype.BF16}},
+		{"CPU", true, map[string]dtype.DType{"aten.pow": dtype.BF16, "aten._log_softmax": dtype.F32, "aten.nll_loss_forward": dtype.F32, "aten.bmm": dtype.BF16}},
 	} {
-		g, err := Build(s, Options{CPU: c.cpu})
+		g, err := Build(s, build.Options{CPU: c.cpu})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,9 @@ package model
 import (
 	"strings"
 	"testing"
+
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/class"
 )
 
 // Every target that validation accepts must get an adapter in every layer: a name that the builder passes over would
@@ -12,7 +15,7 @@ func TestEveryTargetHasAdapters(t *testing.T) {
 		"vit": ", image: {size: 32, patch: 16}, labels: 10", "t5": ", attention: eager", "mixtral": ", moe: {experts: 4, top_k: 2, ffn: 32}",
 		"qwen3-moe": ", moe: {experts: 4, top_k: 2, ffn: 32}",
 	}
-	for _, arch := range Archs() {
+	for _, arch := range class.Archs() {
 		if arch == "torch-encoder" || arch == "custom" {
 			continue // peft's names are those of Hugging Face's classes
 		}
@@ -20,7 +23,7 @@ func TestEveryTargetHasAdapters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := Build(s, Options{})
+		g, err := Build(s, build.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

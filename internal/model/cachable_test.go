@@ -1,6 +1,10 @@
 package model
 
-import "testing"
+import (
+	"testing"
+
+	"ckptplan/internal/model/graph"
+)
 
 // A selective checkpoint keeps results, not views of them, nor what is changed in place.
 func TestUncachable(t *testing.T) {
@@ -8,7 +12,7 @@ func TestUncachable(t *testing.T) {
 	layer, _ := g.Span(0, "layer")
 	got := map[string]string{}
 	for i, label := range g.Labels(layer.First, layer.End) {
-		got[label] = g.Uncachable(layer.First + OpID(i))
+		got[label] = g.Uncachable(layer.First + graph.OpID(i))
 	}
 	for label, want := range map[string]string{
 		"query_key_value": "",

@@ -4,34 +4,37 @@ import (
 	"fmt"
 	"strings"
 
+	"ckptplan/internal/model/class"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/optimizer"
 )
 
 // fill gives every key that the document left out the default of its arch. Sizes that a YAML spec leaves out follow
 // the sizes that it gives; a config.json's own class defaults are in place already (LoadHF), which given tells.
-func fill(s *Spec, given func(string) bool) {
+func fill(s *spec.Spec, given func(string) bool) {
 	if s.Arch == "" {
 		s.Arch = "gpt2"
 	}
-	c := classOf(s.Arch)
+	c := class.Of(s.Arch)
 	if c == nil {
 		return
 	}
-	base := &c.spec
+	base := &c.Spec
 	if base.MoE != nil {
-		openSection(s, "moe")
+		spec.OpenSection(s, "moe")
 	}
 	if base.Image != nil {
-		openSection(s, "image")
+		spec.OpenSection(s, "image")
 	}
-	for i := range fields {
-		f := &fields[i]
-		if !given(f.key) && !sized(f.key) && hasSection(s, f) && hasSection(base, f) {
-			copyValue(f.ptr(s), f.ptr(base))
+	for i := range spec.Fields {
+		f := &spec.Fields[i]
+		if !given(f.Key) && !sized(f.Key) && spec.HasSection(s, f) && spec.HasSection(base, f) {
+			spec.CopyValue(f.Ptr(s), f.Ptr(base))
 		}
 	}
 	if !given("arch") {
-		s.Arch = c.arch
+		s.Arch = c.Arch
 	}
 	if s.Heads > 0 {
 		fillSizes(s, c, given)
@@ -49,13 +52,13 @@ func sized(key string) bool {
 	return strings.HasPrefix(key, "train.") || strings.HasPrefix(key, "parallel.")
 }
 
-func fillSizes(s *Spec, c *class, given func(string) bool) {
+func fillSizes(s *spec.Spec, c *class.Class, given func(string) bool) {
 	absent := func(key string) bool { return !given(key) }
 	if absent("kv_heads") {
 		s.KVHeads = s.Heads
 	}
 	if absent("head_dim") {
-		if s.HeadDim = c.spec.HeadDim; s.HeadDim == 0 {
+		if s.HeadDim = c.Spec.HeadDim; s.HeadDim == 0 {
 			s.HeadDim = s.H / s.Heads
 		}
 	}
@@ -63,9 +66,9 @@ func fillSizes(s *Spec, c *class, given func(string) bool) {
 		s.FFN = ffnDefault(c, s.H)
 	}
 	if absent("max_positions") && s.Positions == "learned" && s.Image == nil {
-		s.MaxS = max(c.spec.MaxS, s.S+c.offset)
+		s.MaxS = max(c.Spec.MaxS, s.S+c.Offset)
 	}
-	if c.spec.DecoderL > 0 {
+	if c.Spec.DecoderL > 0 {
 		if absent("decoder_L") {
 			s.DecoderL = s.L
 		}
@@ -73,13 +76,13 @@ func fillSizes(s *Spec, c *class, given func(string) bool) {
 			s.DecoderS = s.S
 		}
 	}
-	if c.defaults != nil {
-		c.defaults(s, given)
+	if c.Defaults != nil {
+		c.Defaults(s, given)
 	}
 	if absent("final_norm") {
-		s.FinalNorm = c.spec.FinalNorm && s.NormOrder == "pre"
+		s.FinalNorm = c.Spec.FinalNorm && s.NormOrder == "pre"
 	}
-	if absent("dropout.classifier") && c.honours("dropout.classifier") && s.Labels > 0 {
+	if absent("dropout.classifier") && c.Honours("dropout.classifier") && s.Labels > 0 {
 		s.Dropout.Classifier = s.Dropout.Residual
 	}
 	if s.EmbedDim == s.H {
@@ -100,26 +103,26 @@ func fillSizes(s *Spec, c *class, given func(string) bool) {
 
 // ffnDefault is the width of the MLP for a hidden size: 4H, Llama's 8H/3 rounded up to 256, or the ratio of the
 // class's own default sizes.
-func ffnDefault(c *class, hidden int) int {
+func ffnDefault(c *class.Class, hidden int) int {
 	switch {
-	case c.spec.FFN == 0:
+	case c.Spec.FFN == 0:
 		return 4 * hidden
-	case c.spec.H == 0:
-		return c.spec.FFN // torch-encoder: dim_feedforward 2048 whatever d_model
-	case c.wide:
+	case c.Spec.H == 0:
+		return c.Spec.FFN // torch-encoder: dim_feedforward 2048 whatever d_model
+	case c.Wide:
 		return (8*hidden/3 + 255) / 256 * 256
 	}
-	return max(1, hidden*c.spec.FFN/c.spec.H)
+	return max(1, hidden*c.Spec.FFN/c.Spec.H)
 }
 
-func fillTraining(s *Spec, c *class, given func(string) bool) {
+func fillTraining(s *spec.Spec, c *class.Class, given func(string) bool) {
 	word := func(key string, p *string, v string) {
 		if !given(key) {
 			*p = v
 		}
 	}
 	attention := "sdpa"
-	if c.eager {
+	if c.Eager {
 		attention = "eager"
 	}
 	word("attention", &s.Attention, attention)
@@ -142,7 +145,7 @@ func fillTraining(s *Spec, c *class, given func(string) bool) {
 		}
 		word("train.lora.dtype", &l.DType, "fp32")
 		if !given("train.lora.targets") {
-			l.Targets = c.targets
+			l.Targets = c.Targets
 		}
 		l.Targets = expandTargets(s, l.Targets)
 	}
@@ -160,18 +163,18 @@ func fillTraining(s *Spec, c *class, given func(string) bool) {
 // defaultsInWords names every value that the document left out and that says something: not what is absent (no
 // experts, no bias), nor what is part of a class that the document names, nor what is modelled with one value only
 // (parallel degrees).
-func defaultsInWords(s *Spec, given func(string) bool) []string {
+func defaultsInWords(s *spec.Spec, given func(string) bool) []string {
 	var words []string
 	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
-	c := classOf(s.Arch)
-	structural := func(key string) bool { return c != nil && given("arch") && !c.honours(key) }
-	for i := range fields {
-		f := &fields[i]
-		if given(f.key) || !hasSection(s, f) || structural(f.key) || strings.HasPrefix(f.key, "parallel.") {
+	c := class.Of(s.Arch)
+	structural := func(key string) bool { return c != nil && given("arch") && !c.Honours(key) }
+	for i := range spec.Fields {
+		f := &spec.Fields[i]
+		if given(f.Key) || !spec.HasSection(s, f) || structural(f.Key) || strings.HasPrefix(f.Key, "parallel.") {
 			continue
 		}
-		p := f.ptr(s)
-		switch f.key {
+		p := f.Ptr(s)
+		switch f.Key {
 		case "train.grad_accum":
 			if s.Train.GradAccum == 1 {
 				continue
@@ -218,23 +221,23 @@ func defaultsInWords(s *Spec, given func(string) bool) []string {
 		switch v := p.(type) {
 		case *bool:
 			if *v {
-				add("%s", f.key)
+				add("%s", f.Key)
 			}
 		case *int:
 			if *v != 0 {
-				add("%s %d", f.key, *v)
+				add("%s %d", f.Key, *v)
 			}
 		case *float64:
 			if *v != 0 && *v != 1 {
-				add("%s %s", f.key, printValue(p))
+				add("%s %s", f.Key, spec.PrintValue(p))
 			}
-		case *string, *Precision:
-			if text := printValue(p); text != "" {
-				add("%s %s", f.key, text)
+		case *string, *dtype.Precision:
+			if text := spec.PrintValue(p); text != "" {
+				add("%s %s", f.Key, text)
 			}
 		case *[]string:
 			if len(*v) > 0 {
-				add("%s %s", f.key, printValue(p))
+				add("%s %s", f.Key, spec.PrintValue(p))
 			}
 		}
 	}
@@ -245,7 +248,7 @@ func defaultsInWords(s *Spec, given func(string) bool) []string {
 }
 
 // dropoutsInWords is "dropout 0.1" if all places left out share it, else one entry a place.
-func dropoutsInWords(s *Spec, given func(string) bool) []string {
+func dropoutsInWords(s *spec.Spec, given func(string) bool) []string {
 	places := []struct {
 		name string
 		p    float64
@@ -267,7 +270,7 @@ func dropoutsInWords(s *Spec, given func(string) bool) []string {
 	return words
 }
 
-func biasInWords(s *Spec, given func(string) bool) string {
+func biasInWords(s *spec.Spec, given func(string) bool) string {
 	var in []string
 	for _, b := range []struct {
 		name string

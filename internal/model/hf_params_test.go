@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"ckptplan/internal/model/spec"
 )
 
 // classParameters are the parameters of each class's default configuration, counted on the classes of transformers
@@ -95,7 +97,7 @@ func TestMeasuredParameters(t *testing.T) {
 }
 
 // countParameters adds up the weights that a spec describes.
-func countParameters(s *Spec) int64 {
+func countParameters(s *spec.Spec) int64 {
 	h, v, heads, kv, hd := int64(s.H), int64(s.Vocab), int64(s.Heads), int64(s.KVHeads), int64(s.HeadDim)
 	bias := func(on bool, n int64) int64 {
 		if on {

@@ -10,6 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ckptplan/internal/document"
+	"ckptplan/internal/model/class"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/nearest"
 )
 
@@ -72,9 +76,9 @@ func TestLoadHFClassDefaults(t *testing.T) {
 			roundTrip(t, s)
 		})
 	}
-	for _, c := range classes {
-		if len(c.heads) > 0 && classParameters[c.modelType()] == 0 {
-			t.Errorf("no count for %s", c.modelType())
+	for _, c := range class.Classes {
+		if len(c.Heads) > 0 && classParameters[c.ModelType()] == 0 {
+			t.Errorf("no count for %s", c.ModelType())
 		}
 	}
 }
@@ -82,107 +86,107 @@ func TestLoadHFClassDefaults(t *testing.T) {
 func TestLoadHFReads(t *testing.T) {
 	tests := []struct {
 		name, doc string
-		check     func(*Spec) bool
+		check     func(*spec.Spec) bool
 	}{
-		{"old dtype key", `{"model_type":"llama","torch_dtype":"float16"}`, func(s *Spec) bool { return s.Precision == PureFP }},
-		{"new dtype key", `{"model_type":"llama","dtype":"float32","torch_dtype":"float16"}`, func(s *Spec) bool { return s.Precision == FP32 }},
-		{"no dtype", `{"model_type":"llama","torch_dtype":null}`, func(s *Spec) bool { return s.Precision == PureBF }},
-		{"length of the run", `{"model_type":"llama","max_position_embeddings":131072}`, func(s *Spec) bool { return s.S == 2048 && s.B == 1 }},
-		{"short model", `{"model_type":"bert"}`, func(s *Spec) bool { return s.S == 512 }},
-		{"RoBERTa's table has two rows more", `{"model_type":"roberta","max_position_embeddings":514}`, func(s *Spec) bool { return s.S == 512 && s.MaxS == 514 }},
-		{"null is the default", `{"model_type":"llama","num_key_value_heads":null,"head_dim":null,"rope_scaling":null}`, func(s *Spec) bool { return s.KVHeads == 32 && s.HeadDim == 128 }},
-		{"null window", `{"model_type":"mistral","sliding_window":null}`, func(s *Spec) bool { return s.SlidingWindow == 0 }},
-		{"missing window", `{"model_type":"mistral"}`, func(s *Spec) bool { return s.SlidingWindow == 4096 }},
-		{"Qwen's window unused", `{"model_type":"qwen2","sliding_window":131072,"max_window_layers":28,"use_sliding_window":false}`, func(s *Spec) bool {
+		{"old dtype key", `{"model_type":"llama","torch_dtype":"float16"}`, func(s *spec.Spec) bool { return s.Precision == dtype.PureFP }},
+		{"new dtype key", `{"model_type":"llama","dtype":"float32","torch_dtype":"float16"}`, func(s *spec.Spec) bool { return s.Precision == dtype.FP32 }},
+		{"no dtype", `{"model_type":"llama","torch_dtype":null}`, func(s *spec.Spec) bool { return s.Precision == dtype.PureBF }},
+		{"length of the run", `{"model_type":"llama","max_position_embeddings":131072}`, func(s *spec.Spec) bool { return s.S == 2048 && s.B == 1 }},
+		{"short model", `{"model_type":"bert"}`, func(s *spec.Spec) bool { return s.S == 512 }},
+		{"RoBERTa's table has two rows more", `{"model_type":"roberta","max_position_embeddings":514}`, func(s *spec.Spec) bool { return s.S == 512 && s.MaxS == 514 }},
+		{"null is the default", `{"model_type":"llama","num_key_value_heads":null,"head_dim":null,"rope_scaling":null}`, func(s *spec.Spec) bool { return s.KVHeads == 32 && s.HeadDim == 128 }},
+		{"null window", `{"model_type":"mistral","sliding_window":null}`, func(s *spec.Spec) bool { return s.SlidingWindow == 0 }},
+		{"missing window", `{"model_type":"mistral"}`, func(s *spec.Spec) bool { return s.SlidingWindow == 4096 }},
+		{"Qwen's window unused", `{"model_type":"qwen2","sliding_window":131072,"max_window_layers":28,"use_sliding_window":false}`, func(s *spec.Spec) bool {
 			return s.SlidingWindow == 0 && s.LayerTypes == nil
 		}},
-		{"Qwen's window from a layer on", `{"model_type":"qwen2","num_hidden_layers":3,"sliding_window":128,"max_window_layers":2,"use_sliding_window":true}`, func(s *Spec) bool {
+		{"Qwen's window from a layer on", `{"model_type":"qwen2","num_hidden_layers":3,"sliding_window":128,"max_window_layers":2,"use_sliding_window":true}`, func(s *spec.Spec) bool {
 			return s.SlidingWindow == 128 && strings.Join(s.LayerTypes, " ") == "full_attention full_attention sliding_attention"
 		}},
-		{"Gemma 2 alternates", `{"model_type":"gemma2","num_hidden_layers":3}`, func(s *Spec) bool {
+		{"Gemma 2 alternates", `{"model_type":"gemma2","num_hidden_layers":3}`, func(s *spec.Spec) bool {
 			return strings.Join(s.LayerTypes, " ") == "sliding_attention full_attention sliding_attention" && s.AttnSoftcap && s.LogitSoftcap
 		}},
-		{"no soft cap", `{"model_type":"gemma2","attn_logit_softcapping":null,"final_logit_softcapping":null}`, func(s *Spec) bool { return !s.AttnSoftcap && !s.LogitSoftcap }},
-		{"NeoX's rotary_pct", `{"model_type":"gpt_neox","rotary_pct":0.5}`, func(s *Spec) bool { return s.Rotary == 0.5 }},
-		{"rotary in rope_parameters", `{"model_type":"gpt_neox","rope_parameters":{"partial_rotary_factor":1.0}}`, func(s *Spec) bool { return s.Rotary == 1 }},
-		{"rotary in rope_scaling", `{"model_type":"phi","rope_scaling":{"partial_rotary_factor":0.25}}`, func(s *Spec) bool { return s.Rotary == 0.25 }},
-		{"part of a head, which Llama ignores", `{"model_type":"llama","partial_rotary_factor":0.5}`, func(s *Spec) bool { return s.Rotary == 1 }},
-		{"the same of a scaled table", `{"model_type":"gpt_neox","rotary_pct":0.5,"rope_scaling":{"type":"linear","factor":2.0}}`, func(s *Spec) bool { return s.Rotary == 0.5 }},
-		{"gelu_fast", `{"model_type":"gpt_neox","hidden_act":"gelu_fast"}`, func(s *Spec) bool { return s.Activation == "gelu_fast" }},
-		{"BLOOM's slices of one part", `{"model_type":"bloom","slow_but_exact":true,"pretraining_tp":1}`, func(s *Spec) bool { return s.L == 2 }},
-		{"hyphen in model_type", `{"model_type":"gpt-neox"}`, func(s *Spec) bool { return s.Arch == "gpt-neox" }},
-		{"n_inner null", `{"model_type":"gpt2","n_embd":1024,"n_head":16,"n_inner":null}`, func(s *Spec) bool { return s.FFN == 4096 }},
-		{"n_inner", `{"model_type":"gpt2","n_inner":1000}`, func(s *Spec) bool { return s.FFN == 1000 }},
-		{"GPT-2's attention", `{"model_type":"gpt2","reorder_and_upcast_attn":true,"scale_attn_by_inverse_layer_idx":true,"scale_attn_weights":false}`, func(s *Spec) bool {
+		{"no soft cap", `{"model_type":"gemma2","attn_logit_softcapping":null,"final_logit_softcapping":null}`, func(s *spec.Spec) bool { return !s.AttnSoftcap && !s.LogitSoftcap }},
+		{"NeoX's rotary_pct", `{"model_type":"gpt_neox","rotary_pct":0.5}`, func(s *spec.Spec) bool { return s.Rotary == 0.5 }},
+		{"rotary in rope_parameters", `{"model_type":"gpt_neox","rope_parameters":{"partial_rotary_factor":1.0}}`, func(s *spec.Spec) bool { return s.Rotary == 1 }},
+		{"rotary in rope_scaling", `{"model_type":"phi","rope_scaling":{"partial_rotary_factor":0.25}}`, func(s *spec.Spec) bool { return s.Rotary == 0.25 }},
+		{"part of a head, which Llama ignores", `{"model_type":"llama","partial_rotary_factor":0.5}`, func(s *spec.Spec) bool { return s.Rotary == 1 }},
+		{"the same of a scaled table", `{"model_type":"gpt_neox","rotary_pct":0.5,"rope_scaling":{"type":"linear","factor":2.0}}`, func(s *spec.Spec) bool { return s.Rotary == 0.5 }},
+		{"gelu_fast", `{"model_type":"gpt_neox","hidden_act":"gelu_fast"}`, func(s *spec.Spec) bool { return s.Activation == "gelu_fast" }},
+		{"BLOOM's slices of one part", `{"model_type":"bloom","slow_but_exact":true,"pretraining_tp":1}`, func(s *spec.Spec) bool { return s.L == 2 }},
+		{"hyphen in model_type", `{"model_type":"gpt-neox"}`, func(s *spec.Spec) bool { return s.Arch == "gpt-neox" }},
+		{"n_inner null", `{"model_type":"gpt2","n_embd":1024,"n_head":16,"n_inner":null}`, func(s *spec.Spec) bool { return s.FFN == 4096 }},
+		{"n_inner", `{"model_type":"gpt2","n_inner":1000}`, func(s *spec.Spec) bool { return s.FFN == 1000 }},
+		{"GPT-2's attention", `{"model_type":"gpt2","reorder_and_upcast_attn":true,"scale_attn_by_inverse_layer_idx":true,"scale_attn_weights":false}`, func(s *spec.Spec) bool {
 			return s.UpcastAttn && s.LayerScaledAttn && s.UnscaledAttn
 		}},
-		{"GPT-2's own names and the standard ones, which win", `{"model_type":"gpt2","n_layer":12,"num_hidden_layers":3,"n_embd":768,"hidden_size":96}`, func(s *Spec) bool { return s.L == 3 && s.H == 96 }},
-		{"no model_type, as in 2019", `{"architectures":["GPT2LMHeadModel"],"n_layer":36,"num_labels":1}`, func(s *Spec) bool {
+		{"GPT-2's own names and the standard ones, which win", `{"model_type":"gpt2","n_layer":12,"num_hidden_layers":3,"n_embd":768,"hidden_size":96}`, func(s *spec.Spec) bool { return s.L == 3 && s.H == 96 }},
+		{"no model_type, as in 2019", `{"architectures":["GPT2LMHeadModel"],"n_layer":36,"num_labels":1}`, func(s *spec.Spec) bool {
 			return s.Arch == "gpt2" && s.L == 36 && s.Defaults[0] == "model_type gpt2 (from architectures)"
 		}},
-		{"LLaMA's name before its release", `{"model_type":"llama","architectures":["LLaMAForCausalLM"]}`, func(s *Spec) bool { return s.L == 32 }},
-		{"standard names in GPT-2", `{"model_type":"gpt2","num_hidden_layers":3,"hidden_size":144}`, func(s *Spec) bool { return s.L == 3 && s.H == 144 }},
-		{"OPT-350m", `{"model_type":"opt","hidden_size":1024,"num_attention_heads":16,"do_layer_norm_before":false,"word_embed_proj_dim":512}`, func(s *Spec) bool {
+		{"LLaMA's name before its release", `{"model_type":"llama","architectures":["LLaMAForCausalLM"]}`, func(s *spec.Spec) bool { return s.L == 32 }},
+		{"standard names in GPT-2", `{"model_type":"gpt2","num_hidden_layers":3,"hidden_size":144}`, func(s *spec.Spec) bool { return s.L == 3 && s.H == 144 }},
+		{"OPT-350m", `{"model_type":"opt","hidden_size":1024,"num_attention_heads":16,"do_layer_norm_before":false,"word_embed_proj_dim":512}`, func(s *spec.Spec) bool {
 			return s.NormOrder == "post" && s.EmbedDim == 512 && !s.FinalNorm
 		}},
-		{"OPT without a last norm", `{"model_type":"opt","_remove_final_layer_norm":true}`, func(s *Spec) bool { return s.NormOrder == "pre" && !s.FinalNorm }},
-		{"OPT's norms without weights", `{"model_type":"opt","layer_norm_elementwise_affine":false,"enable_bias":false}`, func(s *Spec) bool {
+		{"OPT without a last norm", `{"model_type":"opt","_remove_final_layer_norm":true}`, func(s *spec.Spec) bool { return s.NormOrder == "pre" && !s.FinalNorm }},
+		{"OPT's norms without weights", `{"model_type":"opt","layer_norm_elementwise_affine":false,"enable_bias":false}`, func(s *spec.Spec) bool {
 			return s.PlainNorm && s.FinalNorm && !s.Bias.QKV && !s.Bias.Out && !s.Bias.MLP
 		}},
-		{"OPT's projection of the same width", `{"model_type":"opt","word_embed_proj_dim":768}`, func(s *Spec) bool { return s.EmbedDim == 0 && s.NormOrder == "pre" }},
-		{"Falcon-RW heads", `{"model_type":"falcon","multi_query":false}`, func(s *Spec) bool { return s.KVHeads == 71 }},
-		{"Falcon-7B", `{"model_type":"falcon","num_kv_heads":71,"multi_query":true,"new_decoder_architecture":false}`, func(s *Spec) bool { return s.KVHeads == 1 && s.ParallelResidual && s.FFN == 18176 }},
-		{"Falcon-40B", `{"model_type":"falcon","new_decoder_architecture":true,"num_attention_heads":128,"hidden_size":8192,"num_kv_heads":8}`, func(s *Spec) bool {
+		{"OPT's projection of the same width", `{"model_type":"opt","word_embed_proj_dim":768}`, func(s *spec.Spec) bool { return s.EmbedDim == 0 && s.NormOrder == "pre" }},
+		{"Falcon-RW heads", `{"model_type":"falcon","multi_query":false}`, func(s *spec.Spec) bool { return s.KVHeads == 71 }},
+		{"Falcon-7B", `{"model_type":"falcon","num_kv_heads":71,"multi_query":true,"new_decoder_architecture":false}`, func(s *spec.Spec) bool { return s.KVHeads == 1 && s.ParallelResidual && s.FFN == 18176 }},
+		{"Falcon-40B", `{"model_type":"falcon","new_decoder_architecture":true,"num_attention_heads":128,"hidden_size":8192,"num_kv_heads":8}`, func(s *spec.Spec) bool {
 			return s.NewDecoder && s.KVHeads == 8 && s.FFN == 32768
 		}},
-		{"Falcon 2", `{"model_type":"falcon","new_decoder_architecture":true,"num_ln_in_parallel_attn":1}`, func(s *Spec) bool { return s.SharedNorm }},
-		{"new decoder without num_kv_heads", `{"model_type":"falcon","new_decoder_architecture":true}`, func(s *Spec) bool { return s.KVHeads == 71 }},
-		{"Falcon-RW", `{"model_type":"falcon","alibi":true,"multi_query":false,"parallel_attn":false,"bias":true}`, func(s *Spec) bool {
+		{"Falcon 2", `{"model_type":"falcon","new_decoder_architecture":true,"num_ln_in_parallel_attn":1}`, func(s *spec.Spec) bool { return s.SharedNorm }},
+		{"new decoder without num_kv_heads", `{"model_type":"falcon","new_decoder_architecture":true}`, func(s *spec.Spec) bool { return s.KVHeads == 71 }},
+		{"Falcon-RW", `{"model_type":"falcon","alibi":true,"multi_query":false,"parallel_attn":false,"bias":true}`, func(s *spec.Spec) bool {
 			return s.Positions == "alibi" && s.KVHeads == 71 && !s.ParallelResidual && s.Bias.QKV
 		}},
-		{"BLOOM's n_embed", `{"model_type":"bloom","n_embed":1024,"n_layer":24,"num_attention_heads":16}`, func(s *Spec) bool {
+		{"BLOOM's n_embed", `{"model_type":"bloom","n_embed":1024,"n_layer":24,"num_attention_heads":16}`, func(s *spec.Spec) bool {
 			return s.H == 1024 && s.L == 24 && s.Heads == 16 && s.FFN == 4096 && s.Attention == "eager"
 		}},
-		{"BLOOM's n_embed wins", `{"model_type":"bloom","n_embed":1024,"hidden_size":64}`, func(s *Spec) bool { return s.H == 1024 }},
-		{"Falcon's n_embed wins", `{"model_type":"falcon","n_embed":284,"hidden_size":4544}`, func(s *Spec) bool { return s.H == 284 }},
-		{"Mixtral's num_experts wins", `{"model_type":"mixtral","num_local_experts":8,"num_experts":4}`, func(s *Spec) bool { return s.MoE.Experts == 4 }},
-		{"Qwen3-MoE's num_local_experts wins", `{"model_type":"qwen3_moe","num_local_experts":16,"num_experts":128}`, func(s *Spec) bool { return s.MoE.Experts == 16 }},
-		{"experts as usual", `{"model_type":"mixtral","experts_implementation":"grouped_mm","_experts_implementation":null}`, func(s *Spec) bool { return s.MoE.Experts == 8 }},
-		{"BLOOM's residuals", `{"model_type":"bloom","apply_residual_connection_post_layernorm":true}`, func(s *Spec) bool { return s.NormedResidual }},
-		{"Phi's norms of queries and keys", `{"model_type":"phi","qk_layernorm":true}`, func(s *Spec) bool { return s.QKNorm }},
-		{"T5 v1.1", `{"model_type":"t5","feed_forward_proj":"gated-gelu","num_decoder_layers":4}`, func(s *Spec) bool {
+		{"BLOOM's n_embed wins", `{"model_type":"bloom","n_embed":1024,"hidden_size":64}`, func(s *spec.Spec) bool { return s.H == 1024 }},
+		{"Falcon's n_embed wins", `{"model_type":"falcon","n_embed":284,"hidden_size":4544}`, func(s *spec.Spec) bool { return s.H == 284 }},
+		{"Mixtral's num_experts wins", `{"model_type":"mixtral","num_local_experts":8,"num_experts":4}`, func(s *spec.Spec) bool { return s.MoE.Experts == 4 }},
+		{"Qwen3-MoE's num_local_experts wins", `{"model_type":"qwen3_moe","num_local_experts":16,"num_experts":128}`, func(s *spec.Spec) bool { return s.MoE.Experts == 16 }},
+		{"experts as usual", `{"model_type":"mixtral","experts_implementation":"grouped_mm","_experts_implementation":null}`, func(s *spec.Spec) bool { return s.MoE.Experts == 8 }},
+		{"BLOOM's residuals", `{"model_type":"bloom","apply_residual_connection_post_layernorm":true}`, func(s *spec.Spec) bool { return s.NormedResidual }},
+		{"Phi's norms of queries and keys", `{"model_type":"phi","qk_layernorm":true}`, func(s *spec.Spec) bool { return s.QKNorm }},
+		{"T5 v1.1", `{"model_type":"t5","feed_forward_proj":"gated-gelu","num_decoder_layers":4}`, func(s *spec.Spec) bool {
 			return s.Gated && s.Activation == "gelu_new" && s.DecoderL == 4 && s.L == 6 && s.LogitScale
 		}},
-		{"T5's switches win over the word that they follow from", `{"model_type":"t5","feed_forward_proj":"relu","is_gated_act":true,"dense_act_fn":"gelu"}`, func(s *Spec) bool {
+		{"T5's switches win over the word that they follow from", `{"model_type":"t5","feed_forward_proj":"relu","is_gated_act":true,"dense_act_fn":"gelu"}`, func(s *spec.Spec) bool {
 			return s.Gated && s.Activation == "gelu"
 		}},
-		{"T5's num_layers is the decoder's, too", `{"model_type":"t5","num_layers":4}`, func(s *Spec) bool { return s.L == 4 && s.DecoderL == 4 }},
-		{"T5's num_hidden_layers is the encoder's alone", `{"model_type":"t5","num_hidden_layers":3,"head_dim":32}`, func(s *Spec) bool { return s.L == 3 && s.DecoderL == 6 && s.HeadDim == 32 }},
-		{"T5's head is tied whatever the config says", `{"model_type":"t5","tie_word_embeddings":false}`, func(s *Spec) bool { return s.Tied && !s.LogitScale }},
-		{"ViT with a list and labels", `{"model_type":"vit","image_size":[384,384],"patch_size":32,"id2label":{"0":"a","1":"b","2":"c"}}`, func(s *Spec) bool {
+		{"T5's num_layers is the decoder's, too", `{"model_type":"t5","num_layers":4}`, func(s *spec.Spec) bool { return s.L == 4 && s.DecoderL == 4 }},
+		{"T5's num_hidden_layers is the encoder's alone", `{"model_type":"t5","num_hidden_layers":3,"head_dim":32}`, func(s *spec.Spec) bool { return s.L == 3 && s.DecoderL == 6 && s.HeadDim == 32 }},
+		{"T5's head is tied whatever the config says", `{"model_type":"t5","tie_word_embeddings":false}`, func(s *spec.Spec) bool { return s.Tied && !s.LogitScale }},
+		{"ViT with a list and labels", `{"model_type":"vit","image_size":[384,384],"patch_size":32,"id2label":{"0":"a","1":"b","2":"c"}}`, func(s *spec.Spec) bool {
 			return s.S == 145 && s.Labels == 3
 		}},
-		{"BERT classifier", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"num_labels":3}`, func(s *Spec) bool { return s.Labels == 3 }},
-		{"BERT classifier's default", `{"model_type":"bert","architectures":["BertForSequenceClassification"]}`, func(s *Spec) bool { return s.Labels == 2 }},
-		{"BERT classifier's dropout", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"hidden_dropout_prob":0.2}`, func(s *Spec) bool { return s.Dropout.Classifier == 0.2 }},
-		{"BERT classifier's own dropout", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"classifier_dropout":0.0}`, func(s *Spec) bool { return s.Dropout.Classifier == 0 }},
-		{"RoBERTa classifier", `{"model_type":"roberta","architectures":["RobertaForSequenceClassification"],"id2label":{"0":"a","1":"b","2":"c"}}`, func(s *Spec) bool {
+		{"BERT classifier", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"num_labels":3}`, func(s *spec.Spec) bool { return s.Labels == 3 }},
+		{"BERT classifier's default", `{"model_type":"bert","architectures":["BertForSequenceClassification"]}`, func(s *spec.Spec) bool { return s.Labels == 2 }},
+		{"BERT classifier's dropout", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"hidden_dropout_prob":0.2}`, func(s *spec.Spec) bool { return s.Dropout.Classifier == 0.2 }},
+		{"BERT classifier's own dropout", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"classifier_dropout":0.0}`, func(s *spec.Spec) bool { return s.Dropout.Classifier == 0 }},
+		{"RoBERTa classifier", `{"model_type":"roberta","architectures":["RobertaForSequenceClassification"],"id2label":{"0":"a","1":"b","2":"c"}}`, func(s *spec.Spec) bool {
 			return s.Labels == 3 && s.Dropout.Classifier == 0.1
 		}},
-		{"a label a token", `{"model_type":"roberta","architectures":["RobertaForTokenClassification"],"num_labels":9}`, func(s *Spec) bool {
+		{"a label a token", `{"model_type":"roberta","architectures":["RobertaForTokenClassification"],"num_labels":9}`, func(s *spec.Spec) bool {
 			return s.Labels == 9 && s.LabelsOf == "tokens" && s.Dropout.Classifier == 0.1
 		}},
-		{"the ends of a span", `{"model_type":"bert","architectures":["BertForQuestionAnswering"]}`, func(s *Spec) bool { return s.Labels == 2 && s.LabelsOf == "span" }},
-		{"BERT without a head for labels", `{"model_type":"bert","num_labels":3}`, func(s *Spec) bool {
+		{"the ends of a span", `{"model_type":"bert","architectures":["BertForQuestionAnswering"]}`, func(s *spec.Spec) bool { return s.Labels == 2 && s.LabelsOf == "span" }},
+		{"BERT without a head for labels", `{"model_type":"bert","num_labels":3}`, func(s *spec.Spec) bool {
 			return s.Labels == 0 && s.Defaults[0] == "architectures BertForMaskedLM"
 		}},
-		{"Mixtral's experts", `{"model_type":"mixtral","num_local_experts":4,"intermediate_size":512}`, func(s *Spec) bool { return s.MoE.Experts == 4 && s.MoE.FFN == 512 && s.MoE.NormTopK }},
-		{"swish is silu", `{"model_type":"llama","hidden_act":"swish"}`, func(s *Spec) bool { return s.Activation == "silu" }},
-		{"tanh gelu", `{"model_type":"gemma","hidden_act":"gelu_pytorch_tanh"}`, func(s *Spec) bool { return s.Activation == "gelu_tanh" }},
-		{"attention implementation", `{"model_type":"llama","_attn_implementation":"flash_attention_2"}`, func(s *Spec) bool { return s.Attention == "flash2" }},
-		{"harmless settings", `{"model_type":"gpt2","use_cache":false,"summary_type":"mean"}`, func(s *Spec) bool { return s.L == 12 }},
-		{"a key twice: Python takes the last", `{"model_type":"gpt2","n_layer":3,"n_layer":4}`, func(s *Spec) bool { return s.L == 4 }},
-		{"name from the hub", `{"model_type":"gpt2","_name_or_path":"org/x"}`, func(s *Spec) bool { return s.Name == "org/x" }},
+		{"Mixtral's experts", `{"model_type":"mixtral","num_local_experts":4,"intermediate_size":512}`, func(s *spec.Spec) bool { return s.MoE.Experts == 4 && s.MoE.FFN == 512 && s.MoE.NormTopK }},
+		{"swish is silu", `{"model_type":"llama","hidden_act":"swish"}`, func(s *spec.Spec) bool { return s.Activation == "silu" }},
+		{"tanh gelu", `{"model_type":"gemma","hidden_act":"gelu_pytorch_tanh"}`, func(s *spec.Spec) bool { return s.Activation == "gelu_tanh" }},
+		{"attention implementation", `{"model_type":"llama","_attn_implementation":"flash_attention_2"}`, func(s *spec.Spec) bool { return s.Attention == "flash2" }},
+		{"harmless settings", `{"model_type":"gpt2","use_cache":false,"summary_type":"mean"}`, func(s *spec.Spec) bool { return s.L == 12 }},
+		{"a key twice: Python takes the last", `{"model_type":"gpt2","n_layer":3,"n_layer":4}`, func(s *spec.Spec) bool { return s.L == 4 }},
+		{"name from the hub", `{"model_type":"gpt2","_name_or_path":"org/x"}`, func(s *spec.Spec) bool { return s.Name == "org/x" }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -297,7 +301,7 @@ func FuzzLoadHF(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src []byte) {
 		s, err := LoadHF("config.json", src)
 		if err != nil {
-			var ds Diagnostics
+			var ds document.Diagnostics
 			if !errors.As(err, &ds) || len(ds) == 0 {
 				t.Fatalf("%T %v", err, err)
 			}

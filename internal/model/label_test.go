@@ -1,6 +1,11 @@
 package model
 
-import "testing"
+import (
+	"testing"
+
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/graph"
+)
 
 // TestOrdinal: a selective policy counts calls by the name that it sees, whoever makes them.
 func TestOrdinal(t *testing.T) {
@@ -18,7 +23,7 @@ func TestOrdinal(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.S, s.Attention = 8, c.attention
-		g, err := Build(s, Options{})
+		g, err := Build(s, build.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +44,7 @@ func TestLabelsUnderAutocast(t *testing.T) {
 	layer, _ := g.Span(0, "layer")
 	for i, label := range g.Labels(layer.First, layer.End) {
 		if label == "q_proj" {
-			if got := g.Aten(layer.First + OpID(i)); got != "aten.mm" {
+			if got := g.Aten(layer.First + graph.OpID(i)); got != "aten.mm" {
 				t.Errorf("q_proj is %s", got)
 			}
 			return
@@ -49,13 +54,13 @@ func TestLabelsUnderAutocast(t *testing.T) {
 }
 
 // built is the graph of a spec document.
-func built(t *testing.T, doc string) *Graph {
+func built(t *testing.T, doc string) *graph.Graph {
 	t.Helper()
 	s, err := Load("spec.yaml", []byte(doc))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := Build(s, Options{})
+	g, err := Build(s, build.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

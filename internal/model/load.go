@@ -4,58 +4,62 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"ckptplan/internal/document"
+	"ckptplan/internal/model/class"
+	"ckptplan/internal/model/spec"
 )
 
 // Load reads a spec document. The error is a Diagnostics with everything that is wrong. name stands in the messages.
-func Load(name string, src []byte) (*Spec, error) {
-	d, err := ParseDocument(name, src, "spec", "a YAML spec with the keys "+strings.Join(required, ", "))
+func Load(name string, src []byte) (*spec.Spec, error) {
+	d, err := document.ParseDocument(name, src, "spec", "a YAML spec with the keys "+strings.Join(spec.Required, ", "))
 	if err != nil {
 		return nil, err
 	}
-	return load(newReader(d.r), d.Root)
+	return load(spec.NewReader(d.R), d.Root)
 }
 
 // load reads a spec from its map of keys.
-func load(r *reader, root *yaml.Node) (*Spec, error) {
+func load(r *spec.Reader, root *yaml.Node) (*spec.Spec, error) {
 	if root.Kind != yaml.MappingNode {
-		r.at(root, "a spec is a map of keys such as L: 12, not %s", kindOf(root))
-		return nil, r.diags
+		r.At(root, "a spec is a map of keys such as L: 12, not %s", document.KindOf(root))
+		return nil, r.Diags
 	}
-	s := &Spec{}
-	r.mapping(s, "", root)
+	s := &spec.Spec{}
+	r.Mapping(s, "", root)
 	archOf(r, s)
-	if len(r.diags) > 0 && r.spec["arch"] != nil && classOf(s.Arch) == nil {
-		return nil, r.sorted() // without the arch no default is known
+	if len(r.Diags) > 0 && r.Spec["arch"] != nil && class.Of(s.Arch) == nil {
+		return nil, r.Sorted() // without the arch no default is known
 	}
-	r.missing(root)
-	sound := r.placeholders(s)
+	r.Missing(root)
+	sound := r.Placeholders(s)
 	everywhere(r, s)
-	fill(s, r.given)
+	fill(s, r.Given)
 	if sound {
 		unvaried(r, s)
 	}
 	for _, p := range problems(s) {
-		if independent := strings.HasPrefix(p.key, "parallel."); (sound || independent) && !r.bad[p.key] {
-			r.key(p.key, "%s", p.text)
+		if independent := strings.HasPrefix(p.Key, "parallel."); (sound || independent) && !r.Bad[p.Key] {
+			r.Key(p.Key, "%s", p.Text)
 		}
 	}
-	if len(r.diags) > 0 {
-		return nil, r.sorted()
+	if len(r.Diags) > 0 {
+		return nil, r.Sorted()
 	}
 	if s.Name == "" {
-		s.Name = nameOf(r.file)
+		s.Name = nameOf(r.File)
 	}
-	s.Defaults = defaultsInWords(s, r.given)
-	s.Warnings = s.doubts()
+	s.Defaults = defaultsInWords(s, r.Given)
+	s.Warnings = s.Doubts()
 	return s, nil
 }
 
 // SpecIn reads a spec that is part of a document; nil if something is wrong with it.
-func SpecIn(d *Document, n *yaml.Node) *Spec {
-	before := d.r.diags
-	d.r.diags = nil
-	s, err := load(newReader(d.r), n)
-	d.r.diags = append(before, d.r.diags...)
+func SpecIn(d *document.Document, n *yaml.Node) *spec.Spec {
+	before := d.R.Diags
+	d.R.Diags = nil
+	s, err := load(spec.NewReader(d.R), n)
+	d.R.Diags = append(before, d.R.Diags...)
 	if err != nil {
 		return nil
 	}
@@ -63,36 +67,36 @@ func SpecIn(d *Document, n *yaml.Node) *Spec {
 }
 
 // archOf checks the name of the class.
-func archOf(r *reader, s *Spec) {
-	v := r.spec["arch"]
-	if v == nil || r.bad["arch"] {
+func archOf(r *spec.Reader, s *spec.Spec) {
+	v := r.Spec["arch"]
+	if v == nil || r.Bad["arch"] {
 		return
 	}
-	if c := classOf(s.Arch); c != nil {
-		s.Arch = c.arch
+	if c := class.Of(s.Arch); c != nil {
+		s.Arch = c.Arch
 		return
 	}
-	r.at(v, "%s", notModelled("arch", s.Arch, Archs()))
-	r.bad["arch"] = true
+	r.At(v, "%s", notModelled("arch", s.Arch, class.Archs()))
+	r.Bad["arch"] = true
 }
 
 // everywhere lets a dropout that is one number reach inside the MLP, where the class drops there (T5, torch-encoder).
-func everywhere(r *reader, s *Spec) {
-	v, c := r.spec["dropout"], classOf(s.Arch)
-	if v != nil && v.Kind == yaml.ScalarNode && c != nil && c.honours("dropout.mlp") {
-		r.spec["dropout.mlp"], s.Dropout.MLP = v, s.Dropout.Residual
+func everywhere(r *spec.Reader, s *spec.Spec) {
+	v, c := r.Spec["dropout"], class.Of(s.Arch)
+	if v != nil && v.Kind == yaml.ScalarNode && c != nil && c.Honours("dropout.mlp") {
+		r.Spec["dropout.mlp"], s.Dropout.MLP = v, s.Dropout.Residual
 	}
 }
 
 // Wrong is what only the caller can see is wrong with a key of a spec: a strategy, a plan file.
-func Wrong(file string, src []byte, key, text string) Diagnostics {
-	r := newReader(newSource(file, src))
-	if d, err := ParseDocument(file, src, "spec", "a YAML spec"); err == nil && d.Root.Kind == yaml.MappingNode {
-		r = newReader(d.r)
+func Wrong(file string, src []byte, key, text string) document.Diagnostics {
+	r := spec.NewReader(document.NewSource(file, src))
+	if d, err := document.ParseDocument(file, src, "spec", "a YAML spec"); err == nil && d.Root.Kind == yaml.MappingNode {
+		r = spec.NewReader(d.R)
 		for i := 0; i+1 < len(d.Root.Content); i += 2 {
-			r.spec[d.Root.Content[i].Value] = resolve(d.Root.Content[i+1])
+			r.Spec[d.Root.Content[i].Value] = document.Resolve(d.Root.Content[i+1])
 		}
 	}
-	r.key(key, "%s", text)
-	return r.diags
+	r.Key(key, "%s", text)
+	return r.Diags
 }

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"ckptplan/internal/model/class"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/nearest"
 )
 
@@ -25,17 +28,17 @@ type Overrides struct {
 
 // FlagOf is the flag that sets what a trainer, a config or a spec calls name, or "".
 func FlagOf(name string) string {
-	for alias, key := range aliases {
+	for alias, key := range spec.Aliases {
 		if nearest.Fold(alias) == nearest.Fold(name) {
-			return flagOf(key)
+			return spec.FlagOf(key)
 		}
 	}
-	return flagOf(name)
+	return spec.FlagOf(name)
 }
 
 // Override applies o to a loaded spec through the validation of Load. An error names the flag; the spec is then
 // unchanged. Warnings are renewed, and Defaults no longer list what a flag gives.
-func Override(s *Spec, o Overrides) error {
+func Override(s *spec.Spec, o Overrides) error {
 	t := *s
 	var set []string
 	for _, c := range []struct {
@@ -47,7 +50,7 @@ func Override(s *Spec, o Overrides) error {
 			continue
 		}
 		if *c.v < 1 {
-			return fmt.Errorf("%s %d: it is a whole number of at least 1", flagOf(c.key), *c.v)
+			return fmt.Errorf("%s %d: it is a whole number of at least 1", spec.FlagOf(c.key), *c.v)
 		}
 		*c.p = *c.v
 		set = append(set, c.key)
@@ -56,7 +59,7 @@ func Override(s *Spec, o Overrides) error {
 		key, v string
 		put    func(string)
 	}{
-		{"dtype", o.Precision, func(v string) { t.Precision = Precision(v) }},
+		{"dtype", o.Precision, func(v string) { t.Precision = dtype.Precision(v) }},
 		{"attention", o.Attention, func(v string) { t.Attention = v }},
 		{"activation", o.Activation, func(v string) { t.Activation = v }},
 		{"norm", o.Norm, func(v string) { t.Norm = v }},
@@ -65,9 +68,9 @@ func Override(s *Spec, o Overrides) error {
 		if w.v == "" {
 			continue
 		}
-		word, problem := choose(fieldOf(w.key), w.v)
+		word, problem := spec.Choose(spec.FieldOf(w.key), w.v)
 		if problem != "" {
-			return fmt.Errorf("%s %s", flagOf(w.key), strings.TrimPrefix(problem, w.key+": "))
+			return fmt.Errorf("%s %s", spec.FlagOf(w.key), strings.TrimPrefix(problem, w.key+": "))
 		}
 		w.put(word)
 		set = append(set, w.key)
@@ -77,12 +80,12 @@ func Override(s *Spec, o Overrides) error {
 		set = append(set, "train.keep_logits")
 	}
 	if o.LoRA != nil {
-		l, err := ParseLoRA(*o.LoRA)
+		l, err := spec.ParseLoRA(*o.LoRA)
 		if err != nil {
 			return fmt.Errorf("--%w", err)
 		}
 		if len(l.Targets) == 0 {
-			l.Targets = classOf(t.Arch).targets
+			l.Targets = class.Of(t.Arch).Targets
 		}
 		l.Targets = expandTargets(&t, l.Targets)
 		t.Train.LoRA, t.Train.Finetune = l, "lora"
@@ -92,12 +95,12 @@ func Override(s *Spec, o Overrides) error {
 		t.DecoderS = t.S
 	}
 	if ps := problems(&t); len(ps) > 0 {
-		if f := flagOf(ps[0].key); f != "" {
-			return fmt.Errorf("%s: %s", f, ps[0].text)
+		if f := spec.FlagOf(ps[0].Key); f != "" {
+			return fmt.Errorf("%s: %s", f, ps[0].Text)
 		}
-		return fmt.Errorf("%s", ps[0].text)
+		return fmt.Errorf("%s", ps[0].Text)
 	}
-	t.Warnings = append(slices.DeleteFunc(slices.Clone(s.Warnings), func(w string) bool { return slices.Contains(s.doubts(), w) }), t.doubts()...)
+	t.Warnings = append(slices.DeleteFunc(slices.Clone(s.Warnings), func(w string) bool { return slices.Contains(s.Doubts(), w) }), t.Doubts()...)
 	t.Defaults = slices.DeleteFunc(slices.Clone(s.Defaults), func(word string) bool {
 		return slices.ContainsFunc(set, func(key string) bool { return tells(word, key) })
 	})

@@ -4,6 +4,9 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/spec"
 )
 
 func TestOverride(t *testing.T) {
@@ -17,10 +20,10 @@ func TestOverride(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	want := Train{Optimizer: "adamw-loop", GradAccum: 2, LossChunks: 8, Finetune: "lora", LoRA: &LoRA{
+	want := spec.Train{Optimizer: "adamw-loop", GradAccum: 2, LossChunks: 8, Finetune: "lora", LoRA: &spec.LoRA{
 		Rank: 8, Alpha: 16, DType: "fp32", Targets: []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"},
 	}}
-	if s.B != 4 || s.S != 1024 || s.Precision != AmpBF || s.Attention != "eager" || !reflect.DeepEqual(s.Train, want) {
+	if s.B != 4 || s.S != 1024 || s.Precision != dtype.AmpBF || s.Attention != "eager" || !reflect.DeepEqual(s.Train, want) {
 		t.Errorf("%+v", s)
 	}
 	for _, word := range []string{"optimizer adamw", "logits kept during backward"} {
@@ -75,11 +78,11 @@ func TestOverrideRefuses(t *testing.T) {
 }
 
 func TestParseLoRA(t *testing.T) {
-	for text, want := range map[string]LoRA{
+	for text, want := range map[string]spec.LoRA{
 		"r=16": {Rank: 16, Alpha: 32, DType: "fp32"},
 		" r=16 , alpha=8, dropout=0.1, dtype=bfloat16, targets=q_proj+v_proj ": {Rank: 16, Alpha: 8, Dropout: 0.1, DType: "bf16", Targets: []string{"q_proj", "v_proj"}},
 	} {
-		if got, err := ParseLoRA(text); err != nil || !reflect.DeepEqual(*got, want) {
+		if got, err := spec.ParseLoRA(text); err != nil || !reflect.DeepEqual(*got, want) {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
@@ -100,7 +103,7 @@ func TestParseLoRA(t *testing.T) {
 		"r=8,targets=q+q":       "lora: targets=q+q: names joined by +, each once",
 		"r=8,targets=q_proj++v": "lora: targets=q_proj++v: names joined by +, each once",
 	} {
-		if _, err := ParseLoRA(text); err == nil || err.Error() != want {
+		if _, err := spec.ParseLoRA(text); err == nil || err.Error() != want {
 			t.Errorf("%q:\ngot  %v\nwant %s", text, err, want)
 		}
 	}

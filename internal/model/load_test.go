@@ -9,6 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v4"
+
+	"ckptplan/internal/document"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/spec"
 )
 
 // minimal is the least that a spec may say: GPT-2 small.
@@ -20,12 +24,12 @@ func TestLoadTakesDefaultsOfArch(t *testing.T) {
 		t.Fatal(err)
 	}
 	// GPT-2 small as published: openai-community/gpt2/config.json.
-	want := &Spec{
+	want := &spec.Spec{
 		Name: "mine", Arch: "gpt2", L: 12, S: 1024, H: 768, B: 8, Heads: 12, KVHeads: 12, HeadDim: 64, FFN: 3072, Vocab: 50257, Precision: "bf16",
 		Attention: "sdpa", Checkpoint: "none", Norm: "layernorm", NormOrder: "pre", Activation: "gelu_new", Positions: "learned", MaxS: 1024,
-		Bias: Bias{QKV: true, Out: true, MLP: true, Norm: true}, Dropout: Dropout{Embedding: 0.1, Attention: 0.1, Residual: 0.1}, Tied: true,
-		Train:    Train{Optimizer: "adamw", KeepLogits: true, LossChunks: 1, GradAccum: 1, Finetune: "full"},
-		Parallel: Parallel{DP: 1, TP: 1, CP: 1, PP: 1, EP: 1},
+		Bias: spec.Bias{QKV: true, Out: true, MLP: true, Norm: true}, Dropout: spec.Dropout{Embedding: 0.1, Attention: 0.1, Residual: 0.1}, Tied: true,
+		Train:    spec.Train{Optimizer: "adamw", KeepLogits: true, LossChunks: 1, GradAccum: 1, Finetune: "full"},
+		Parallel: spec.Parallel{DP: 1, TP: 1, CP: 1, PP: 1, EP: 1},
 		Defaults: []string{
 			"arch gpt2", "kv_heads 12 (one a query head)", "head_dim 64 (H/heads)", "ffn 3072 (4H)", "vocab 50257", "attention sdpa", "norm layernorm",
 			"norm_order pre", "activation gelu_new", "learned positions", "max_positions 1024", "dropout 0.1", "tied", "optimizer adamw",
@@ -40,31 +44,31 @@ func TestLoadTakesDefaultsOfArch(t *testing.T) {
 func TestLoadAccepts(t *testing.T) {
 	tests := []struct {
 		name, doc string
-		check     func(*Spec) bool
+		check     func(*spec.Spec) bool
 	}{
-		{"precision is dtype", strings.Replace(minimal, "dtype", "precision", 1), func(s *Spec) bool { return s.Precision == PureBF }},
-		{"underscore for hyphen", strings.Replace(minimal, "bf16", "amp_bf16", 1), func(s *Spec) bool { return s.Precision == AmpBF }},
-		{"torch's dtype name", strings.Replace(minimal, "bf16", "float16", 1), func(s *Spec) bool { return s.Precision == PureFP }},
-		{"optimizer with underscore", minimal + "train: {optimizer: adamw_fused}\n", func(s *Spec) bool { return s.Train.Optimizer == "adamw-fused" }},
-		{"one dropout for all", minimal + "dropout: 0\n", func(s *Spec) bool { return s.Dropout == Dropout{} }},
-		{"one dropout, inside the MLP as well", minimal + "arch: t5\ndropout: 0\n", func(s *Spec) bool { return s.Dropout == Dropout{} }},
-		{"a fused norm", minimal + "arch: granite\nnorm: rmsnorm-fused\n", func(s *Spec) bool { return s.Norm == "rmsnorm-fused" }},
-		{"longer than the class default", strings.Replace(minimal, "1024", "4096", 1), func(s *Spec) bool { return s.MaxS == 4096 }},
-		{"own head_dim", minimal + "arch: qwen3\nhead_dim: 128\nkv_heads: 4\n", func(s *Spec) bool { return s.HeadDim == 128 && s.KVHeads == 4 && s.QKNorm }},
-		{"Llama's ffn rule", strings.Replace(minimal, "H: 768", "H: 5136", 1) + "arch: llama\n", func(s *Spec) bool { return s.FFN == 13824 }}, // Llama 2 13B's, H 5120
-		{"flash attention by its Hugging Face name", minimal + "attention: flash_attention_2\n", func(s *Spec) bool { return s.Attention == "flash2" }},
-		{"LoRA defaults", minimal + "arch: llama\ntrain: {lora: {r: 16}}\n", func(s *Spec) bool {
-			return s.Train.Finetune == "lora" && reflect.DeepEqual(*s.Train.LoRA, LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}})
+		{"precision is dtype", strings.Replace(minimal, "dtype", "precision", 1), func(s *spec.Spec) bool { return s.Precision == dtype.PureBF }},
+		{"underscore for hyphen", strings.Replace(minimal, "bf16", "amp_bf16", 1), func(s *spec.Spec) bool { return s.Precision == dtype.AmpBF }},
+		{"torch's dtype name", strings.Replace(minimal, "bf16", "float16", 1), func(s *spec.Spec) bool { return s.Precision == dtype.PureFP }},
+		{"optimizer with underscore", minimal + "train: {optimizer: adamw_fused}\n", func(s *spec.Spec) bool { return s.Train.Optimizer == "adamw-fused" }},
+		{"one dropout for all", minimal + "dropout: 0\n", func(s *spec.Spec) bool { return s.Dropout == spec.Dropout{} }},
+		{"one dropout, inside the MLP as well", minimal + "arch: t5\ndropout: 0\n", func(s *spec.Spec) bool { return s.Dropout == spec.Dropout{} }},
+		{"a fused norm", minimal + "arch: granite\nnorm: rmsnorm-fused\n", func(s *spec.Spec) bool { return s.Norm == "rmsnorm-fused" }},
+		{"longer than the class default", strings.Replace(minimal, "1024", "4096", 1), func(s *spec.Spec) bool { return s.MaxS == 4096 }},
+		{"own head_dim", minimal + "arch: qwen3\nhead_dim: 128\nkv_heads: 4\n", func(s *spec.Spec) bool { return s.HeadDim == 128 && s.KVHeads == 4 && s.QKNorm }},
+		{"Llama's ffn rule", strings.Replace(minimal, "H: 768", "H: 5136", 1) + "arch: llama\n", func(s *spec.Spec) bool { return s.FFN == 13824 }}, // Llama 2 13B's, H 5120
+		{"flash attention by its Hugging Face name", minimal + "attention: flash_attention_2\n", func(s *spec.Spec) bool { return s.Attention == "flash2" }},
+		{"LoRA defaults", minimal + "arch: llama\ntrain: {lora: {r: 16}}\n", func(s *spec.Spec) bool {
+			return s.Train.Finetune == "lora" && reflect.DeepEqual(*s.Train.LoRA, spec.LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}})
 		}},
-		{"all-linear", minimal + "train: {lora: {r: 16, targets: [all-linear]}}\n", func(s *Spec) bool {
+		{"all-linear", minimal + "train: {lora: {r: 16, targets: [all-linear]}}\n", func(s *spec.Spec) bool {
 			return reflect.DeepEqual(s.Train.LoRA.Targets, []string{"c_attn", "c_proj", "c_fc"})
 		}},
-		{"torch-encoder", minimal + "arch: torch_encoder\nneed_weights: true\nnorm_order: pre\n", func(s *Spec) bool {
+		{"torch-encoder", minimal + "arch: torch_encoder\nneed_weights: true\nnorm_order: pre\n", func(s *spec.Spec) bool {
 			return s.Arch == "torch-encoder" && s.FFN == 2048 && s.Activation == "relu" && s.NeedWeights
 		}},
-		{"custom", minimal + "arch: custom\nops: [linear 4H, gelu, linear H]\n", func(s *Spec) bool { return len(s.Ops) == 3 }},
-		{"written as JSON", `{"L": 2, "S": 8, "H": 16, "B": 1, "heads": 2, "dtype": "fp32"}`, func(s *Spec) bool { return s.L == 2 }},
-		{"anchors", "L: &n 12\nS: 64\nH: 768\nB: 1\nheads: *n\ndtype: bf16\n", func(s *Spec) bool { return s.Heads == 12 }},
+		{"custom", minimal + "arch: custom\nops: [linear 4H, gelu, linear H]\n", func(s *spec.Spec) bool { return len(s.Ops) == 3 }},
+		{"written as JSON", `{"L": 2, "S": 8, "H": 16, "B": 1, "heads": 2, "dtype": "fp32"}`, func(s *spec.Spec) bool { return s.L == 2 }},
+		{"anchors", "L: &n 12\nS: 64\nH: 768\nB: 1\nheads: *n\ndtype: bf16\n", func(s *spec.Spec) bool { return s.Heads == 12 }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -181,7 +185,7 @@ func TestLoadRefuses(t *testing.T) {
 // places are the diagnostics of an error as "line:col: message", one a line.
 func places(t *testing.T, err error) string {
 	t.Helper()
-	var ds Diagnostics
+	var ds document.Diagnostics
 	if !errors.As(err, &ds) || len(ds) == 0 {
 		t.Fatalf("not diagnostics: %v", err)
 	}
@@ -263,13 +267,13 @@ func TestFieldsCoverSpec(t *testing.T) {
 			}
 		}
 	}
-	walk("", reflect.TypeFor[Spec]())
-	for i := range fields {
-		s := &Spec{MoE: &MoE{}, Image: &Image{}, Train: Train{LoRA: &LoRA{}}}
-		if got := reflect.TypeOf(fields[i].ptr(s)).Elem(); want[fields[i].key] != got {
-			t.Errorf("%s: field of type %v, struct has %v", fields[i].key, got, want[fields[i].key])
+	walk("", reflect.TypeFor[spec.Spec]())
+	for i := range spec.Fields {
+		s := &spec.Spec{MoE: &spec.MoE{}, Image: &spec.Image{}, Train: spec.Train{LoRA: &spec.LoRA{}}}
+		if got := reflect.TypeOf(spec.Fields[i].Ptr(s)).Elem(); want[spec.Fields[i].Key] != got {
+			t.Errorf("%s: field of type %v, struct has %v", spec.Fields[i].Key, got, want[spec.Fields[i].Key])
 		}
-		delete(want, fields[i].key)
+		delete(want, spec.Fields[i].Key)
 	}
 	for key := range want {
 		t.Errorf("no field for %s", key)
@@ -277,7 +281,7 @@ func TestFieldsCoverSpec(t *testing.T) {
 }
 
 // roundTrip writes a loaded spec and reads it back.
-func roundTrip(t *testing.T, s *Spec) {
+func roundTrip(t *testing.T, s *spec.Spec) {
 	t.Helper()
 	text, err := yaml.Dump(s)
 	if err != nil {
@@ -303,7 +307,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src []byte) {
 		s, err := Load("x.yaml", src)
 		if err != nil {
-			var ds Diagnostics
+			var ds document.Diagnostics
 			if !errors.As(err, &ds) || len(ds) == 0 {
 				t.Fatalf("%T %v", err, err)
 			}

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"ckptplan/internal/model/class"
+	"ckptplan/internal/model/spec"
 )
 
 // A config.json made of a spec describes that spec: the table of keys reads what it wrote.
@@ -13,7 +16,7 @@ func TestConfigIsInverse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := ModuleOf(s)
+		m := class.ModuleOf(s)
 		if m == nil {
 			continue
 		}
@@ -26,16 +29,16 @@ func TestConfigIsInverse(t *testing.T) {
 			t.Errorf("%s: %v\n%s", p.Name, err, text)
 			continue
 		}
-		for i := range fields {
-			f := &fields[i]
+		for i := range spec.Fields {
+			f := &spec.Fields[i]
 			switch {
-			case strings.HasPrefix(f.key, "train.") || strings.HasPrefix(f.key, "parallel.") || !hasSection(s, f):
+			case strings.HasPrefix(f.Key, "train.") || strings.HasPrefix(f.Key, "parallel.") || !spec.HasSection(s, f):
 				continue
-			case f.key == "name", f.key == "S", f.key == "B", f.key == "dtype", f.key == "decoder_S", f.key == "attention", f.key == "checkpoint", f.key == "max_positions" && s.MaxS == 0: // of the run
+			case f.Key == "name", f.Key == "S", f.Key == "B", f.Key == "dtype", f.Key == "decoder_S", f.Key == "attention", f.Key == "checkpoint", f.Key == "max_positions" && s.MaxS == 0: // of the run
 				continue
 			}
-			if !sameValue(f.ptr(s), f.ptr(got)) {
-				t.Errorf("%s: %s is %s, of its config %s", p.Name, f.key, printValue(f.ptr(s)), printValue(f.ptr(got)))
+			if !spec.SameValue(f.Ptr(s), f.Ptr(got)) {
+				t.Errorf("%s: %s is %s, of its config %s", p.Name, f.Key, spec.PrintValue(f.Ptr(s)), spec.PrintValue(f.Ptr(got)))
 			}
 		}
 	}
@@ -54,7 +57,7 @@ func TestConfigWords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, _ := json.Marshal(ModuleOf(s).Config)
+		text, _ := json.Marshal(class.ModuleOf(s).Config)
 		for _, w := range want {
 			if !strings.Contains(string(text), w) {
 				t.Errorf("%s: no %s in %s", doc, w, text)
@@ -65,7 +68,7 @@ func TestConfigWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := ModuleOf(s); !strings.Contains(m.Unsayable, "attention_bias") {
+	if m := class.ModuleOf(s); !strings.Contains(m.Unsayable, "attention_bias") {
 		t.Errorf("LlamaConfig has one key for both biases, but %q", m.Unsayable)
 	}
 }

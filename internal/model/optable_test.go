@@ -3,13 +3,18 @@ package model
 import (
 	"slices"
 	"testing"
+
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
+	"ckptplan/internal/model/spec"
 )
 
 // tableGraphs are graphs that together have every op of the table.
-func tableGraphs(t *testing.T) (cuda, cpu []*Graph) {
+func tableGraphs(t *testing.T) (cuda, cpu []*graph.Graph) {
 	t.Helper()
-	build := func(s *Spec) {
-		for i, o := range []Options{{}, {CPU: true}} {
+	build := func(s *spec.Spec) {
+		for i, o := range []build.Options{{}, {CPU: true}} {
 			g, err := Build(s, o)
 			if err != nil {
 				t.Fatal(err)
@@ -54,22 +59,22 @@ func tableGraphs(t *testing.T) (cuda, cpu []*Graph) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t5.Precision = PureFP // which clamps
+	t5.Precision = dtype.PureFP // which clamps
 	build(t5)
 	return cuda, cpu
 }
 
 func TestEveryRowIsEmitted(t *testing.T) {
 	cuda, cpu := tableGraphs(t)
-	var seen [kinds]bool
+	var seen [graph.Kinds]bool
 	for _, g := range slices.Concat(cuda, cpu) {
 		for i := range g.Ops {
 			seen[g.Ops[i].Kind] = true
 		}
 	}
-	for k := range Table {
-		if Table[k].Aten == "" || !seen[k] {
-			t.Errorf("row %d (%s): no graph has it", k, Table[k].Aten)
+	for k := range graph.Table {
+		if graph.Table[k].Aten == "" || !seen[k] {
+			t.Errorf("row %d (%s): no graph has it", k, graph.Table[k].Aten)
 		}
 	}
 }
@@ -96,10 +101,10 @@ func TestTempsAreFreed(t *testing.T) {
 			for _, s := range op.Row().Temps {
 				found = true
 				temp := g.Tensor(op, s)
-				if st := g.storageOf(temp); st.Born != OpID(i) || st.Drop != OpID(i) {
+				if st := g.StorageOf(temp); st.Born != graph.OpID(i) || st.Drop != graph.OpID(i) {
 					t.Errorf("%s: the temporary lives from op %d to %d, the op is %d", op.Row().Aten, st.Born, st.Drop, i)
 				}
-				g.Saved(op, func(kept TensorID, _ bool) {
+				g.Saved(op, func(kept graph.TensorID, _ bool) {
 					if kept == temp {
 						t.Errorf("%s: the temporary is kept for backward", op.Row().Aten)
 					}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"ckptplan/configs"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/nearest"
 )
 
@@ -49,7 +50,7 @@ func Presets() []Preset {
 }
 
 // LoadPreset reads the preset of that name; PresetName says which other names it has.
-func LoadPreset(name string) (*Spec, error) {
+func LoadPreset(name string) (*spec.Spec, error) {
 	known, ok := PresetName(name)
 	if !ok {
 		return nil, &UnknownPresetError{Name: name, Nearest: nearest.Name(presetKey(name), presetNames())}
@@ -151,7 +152,7 @@ func presetNames() []string {
 // LoadAny reads what a user names as MODEL: a preset, a YAML spec, a config.json of Hugging Face, or a folder with a
 // config.json. The error is an *UnknownPresetError if there is neither preset nor file, and a Diagnostics if the file
 // is not valid. replaced are as in LoadHF.
-func LoadAny(arg string, readFile func(string) ([]byte, error), replaced ...string) (*Spec, error) {
+func LoadAny(arg string, readFile func(string) ([]byte, error), replaced ...string) (*spec.Spec, error) {
 	known, preset := PresetName(arg)
 	if preset && !strings.ContainsAny(arg, "/\\") {
 		return LoadPreset(known)

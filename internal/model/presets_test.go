@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ckptplan/internal/document"
 )
 
 func TestPresetName(t *testing.T) {
@@ -84,7 +86,7 @@ func TestLoadAny(t *testing.T) {
 		}
 	}
 
-	var ds Diagnostics
+	var ds document.Diagnostics
 	if _, err := LoadAny("bad.yaml", read); !errors.As(err, &ds) {
 		t.Errorf("bad.yaml: %T", err)
 	}

@@ -1,7 +1,9 @@
 package model
 
+import "ckptplan/internal/model/spec"
+
 // Releases names the software whose ops a graph is made of: what is measured in testdata/ground-truth.
-func Releases(s *Spec) string {
+func Releases(s *spec.Spec) string {
 	const torch = "PyTorch 2.14"
 	if s.Arch == "torch-encoder" || s.Arch == "custom" {
 		return torch

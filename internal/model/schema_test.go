@@ -9,12 +9,16 @@ import (
 	"strings"
 	"testing"
 
-	"ckptplan/configs"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
+
+	"ckptplan/configs"
+	"ckptplan/internal/document"
+	"ckptplan/internal/model/class"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/spec"
 )
 
 var updateSchema = flag.Bool("update-schema", false, "write configs/model.schema.json")
@@ -109,10 +113,10 @@ func asJSON(t *testing.T, src []byte) any {
 // from the Spec and the tables of the loader, here and not in the binary, which has no use for it.
 func schema(t *testing.T) []byte {
 	r := jsonschema.Reflector{ExpandedStruct: true, DoNotReference: true, RequiredFromJSONSchemaTags: true, Anonymous: true}
-	s := r.Reflect(&Spec{})
+	s := r.Reflect(&spec.Spec{})
 	s.Title = "ckptplan model"
 	s.Description = "A model and the training step it is part of."
-	s.Required = required
+	s.Required = spec.Required
 
 	word := func(path string) *jsonschema.Schema {
 		p := s
@@ -121,13 +125,13 @@ func schema(t *testing.T) []byte {
 		}
 		return p
 	}
-	for i := range fields {
-		describe(word(fields[i].key), &fields[i])
+	for i := range spec.Fields {
+		describe(word(spec.Fields[i].Key), &spec.Fields[i])
 	}
-	word("arch").Enum = anySlice(Archs())
+	word("arch").Enum = anySlice(class.Archs())
 	// precision is another name of dtype; a document has one of them.
 	s.Properties.Set("precision", word("dtype"))
-	s.Required = required[:len(required)-1]
+	s.Required = spec.Required[:len(spec.Required)-1]
 	s.OneOf = []*jsonschema.Schema{{Required: []string{"dtype"}}, {Required: []string{"precision"}}}
 	// dropout: 0.1 and bias: true set all places.
 	s.Properties.Set("dropout", &jsonschema.Schema{
@@ -151,27 +155,27 @@ func probabilities() *jsonschema.Schema {
 }
 
 // describe puts what a row says of a key into its schema.
-func describe(p *jsonschema.Schema, f *field) {
-	p.Description = f.about
-	switch f.ptr(&Spec{MoE: &MoE{}, Image: &Image{}, Train: Train{LoRA: &LoRA{}}}).(type) {
+func describe(p *jsonschema.Schema, f *spec.Field) {
+	p.Description = f.About
+	switch f.Ptr(&spec.Spec{MoE: &spec.MoE{}, Image: &spec.Image{}, Train: spec.Train{LoRA: &spec.LoRA{}}}).(type) {
 	case *int:
-		p.Minimum = json.Number(strconv.Itoa(f.low))
+		p.Minimum = json.Number(strconv.Itoa(f.Low))
 	case *float64:
-		switch f.span {
-		case probability:
+		switch f.Span {
+		case document.Probability:
 			p.Minimum, p.ExclusiveMaximum = json.Number("0"), json.Number("1")
-		case share:
+		case document.Share:
 			p.ExclusiveMinimum, p.Maximum = json.Number("0"), json.Number("1")
-		case positive:
+		case document.Positive:
 			p.ExclusiveMinimum = json.Number("0")
 		}
-	case *string, *Precision:
-		if f.enum != nil {
-			p.Enum = anySlice(f.enum)
+	case *string, *dtype.Precision:
+		if f.Enum != nil {
+			p.Enum = anySlice(f.Enum)
 		}
 	case *[]string:
-		if f.enum != nil {
-			p.Items = &jsonschema.Schema{Type: "string", Enum: anySlice(f.enum)}
+		if f.Enum != nil {
+			p.Items = &jsonschema.Schema{Type: "string", Enum: anySlice(f.Enum)}
 		}
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"slices"
 	"testing"
+
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/graph"
 )
 
 // Spans are in the order of their layers, which Graph.Parts relies on.
@@ -14,11 +17,11 @@ func TestSpansAreInOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := Build(s, Options{})
+		g, err := Build(s, build.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.IsSortedFunc(g.Spans, func(a, b Span) int { return cmp.Compare(a.Layer, b.Layer) }) {
+		if !slices.IsSortedFunc(g.Spans, func(a, b graph.Span) int { return cmp.Compare(a.Layer, b.Layer) }) {
 			t.Errorf("%s: spans out of order", n)
 		}
 	}

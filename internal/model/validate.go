@@ -5,21 +5,25 @@ import (
 	"slices"
 	"strings"
 
+	"ckptplan/internal/model/class"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/nearest"
 )
 
 // problems are the contradictions among the values of a filled spec.
-func problems(s *Spec) []problem {
-	var ps []problem
-	add := func(key, format string, args ...any) { ps = append(ps, problem{key, fmt.Sprintf(format, args...)}) }
-	c := classOf(s.Arch)
+func problems(s *spec.Spec) []spec.Problem {
+	var ps []spec.Problem
+	add := func(key, format string, args ...any) {
+		ps = append(ps, spec.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
+	}
+	c := class.Of(s.Arch)
 
 	if n := s.Train.LossChunks; n > 1 && !s.Chunkable() {
 		add("train.loss_chunks", "loss_chunks is for causal language models: arch %s computes its loss in one piece", s.Arch)
 	} else if n > 1 && n > s.B*s.S {
 		add("train.loss_chunks", "loss_chunks %d is more than the %d tokens of a micro batch", n, s.B*s.S)
 	}
-	if s.HeadDim*s.Heads != s.H && s.HeadDim == s.H/s.Heads && s.H%s.Heads != 0 && (c == nil || !c.ownHeadDim) {
+	if s.HeadDim*s.Heads != s.H && s.HeadDim == s.H/s.Heads && s.H%s.Heads != 0 && (c == nil || !c.OwnHeadDim) {
 		add("heads", "heads %d does not divide H %d: choose heads that do, or give head_dim", s.Heads, s.H)
 	} else if s.HeadDim == 0 {
 		add("heads", "heads %d is more than H %d", s.Heads, s.H)
@@ -31,19 +35,19 @@ func problems(s *Spec) []problem {
 		add("kv_heads", "kv_heads %d does not divide heads %d", s.KVHeads, s.Heads)
 	}
 	if c != nil {
-		if c.problems != nil {
-			c.problems(s, add)
+		if c.Problems != nil {
+			c.Problems(s, add)
 		}
-		if !c.takesNorm(s.Norm) {
-			add("norm", "norm %s does not suit arch %s, which takes %s", s.Norm, s.Arch, c.normWords())
+		if !c.TakesNorm(s.Norm) {
+			add("norm", "norm %s does not suit arch %s, which takes %s", s.Norm, s.Arch, c.NormWords())
 		}
-		if s.Activation != c.spec.Activation && slices.Contains(c.own, "activation") {
-			add("activation", "activation %s does not suit arch %s, which has its own %s", s.Activation, s.Arch, c.spec.Activation)
+		if s.Activation != c.Spec.Activation && slices.Contains(c.Own, "activation") {
+			add("activation", "activation %s does not suit arch %s, which has its own %s", s.Activation, s.Arch, c.Spec.Activation)
 		}
-		if s.Labels == 1 && c.classifies() {
+		if s.Labels == 1 && c.Classifies() {
 			add("labels", "labels 1: a regression's loss is not modelled: only the cross-entropy of 2 classes or more is")
 		}
-		if c.honours("dropout.classifier") && s.Labels == 0 && s.Dropout.Classifier > 0 {
+		if c.Honours("dropout.classifier") && s.Labels == 0 && s.Dropout.Classifier > 0 {
 			add("dropout.classifier", "dropout.classifier %g: only a classifier has it: give labels", s.Dropout.Classifier)
 		}
 	}
@@ -53,38 +57,40 @@ func problems(s *Spec) []problem {
 	if s.LabelsOf == "span" && s.Labels > 0 && s.Labels != 2 {
 		add("labels", "labels %d: a span has two ends: labels_of span goes with labels 2", s.Labels)
 	}
-	if s.L > maxLayers {
-		add("L", "L %d is above %d layers", s.L, maxLayers)
+	if s.L > spec.MaxLayers {
+		add("L", "L %d is above %d layers", s.L, spec.MaxLayers)
 	}
-	if n := s.Train.GradAccum; n > maxAccum {
-		add("train.grad_accum", "grad_accum %d is above %d micro batches", n, maxAccum)
+	if n := s.Train.GradAccum; n > spec.MaxAccum {
+		add("train.grad_accum", "grad_accum %d is above %d micro batches", n, spec.MaxAccum)
 	}
-	if s.Positions == "learned" && s.Image == nil && s.MaxS > 0 && c != nil && s.S+c.offset > s.MaxS {
-		add("S", "S %d is more than the %d learned positions (max_positions)", s.S, s.MaxS-c.offset)
+	if s.Positions == "learned" && s.Image == nil && s.MaxS > 0 && c != nil && s.S+c.Offset > s.MaxS {
+		add("S", "S %d is more than the %d learned positions (max_positions)", s.S, s.MaxS-c.Offset)
 	}
-	ps = append(ps, s.windowProblems()...)
-	ps = append(ps, s.moeProblems()...)
-	ps = append(ps, s.imageProblems()...)
+	ps = append(ps, s.WindowProblems()...)
+	ps = append(ps, s.MoeProblems()...)
+	ps = append(ps, s.ImageProblems()...)
 	ps = append(ps, trainProblems(s)...)
-	ps = append(ps, s.parallelProblems()...)
-	if c != nil && c.eager && s.Attention != "eager" {
+	ps = append(ps, s.ParallelProblems()...)
+	if c != nil && c.Eager && s.Attention != "eager" {
 		add("attention", "attention %s: the %s class of Hugging Face has eager attention only", s.Attention, s.Arch)
 	}
 	if s.Attention == "flash2" {
-		if err := s.flash2(); err != nil {
+		if err := s.Flash2(); err != nil {
 			add("attention", "%v", err)
 		}
 	}
 	if len(ps) == 0 {
-		if key, text := s.furthestAbove(); text != "" {
+		if key, text := s.FurthestAbove(); text != "" {
 			add(key, "%s", text)
 		}
 	}
 	return ps
 }
 
-func trainProblems(s *Spec) (ps []problem) {
-	add := func(key, format string, args ...any) { ps = append(ps, problem{key, fmt.Sprintf(format, args...)}) }
+func trainProblems(s *spec.Spec) (ps []spec.Problem) {
+	add := func(key, format string, args ...any) {
+		ps = append(ps, spec.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
+	}
 	l := s.Train.LoRA
 	switch {
 	case l == nil && s.Train.Finetune == "lora":
@@ -124,44 +130,44 @@ func trainProblems(s *Spec) (ps []problem) {
 }
 
 // unvaried reports the keys given with a value that the arch's class cannot have.
-func unvaried(r *reader, s *Spec) {
-	c := classOf(s.Arch)
-	if c == nil || c.arch == "custom" {
+func unvaried(r *spec.Reader, s *spec.Spec) {
+	c := class.Of(s.Arch)
+	if c == nil || c.Arch == "custom" {
 		return
 	}
-	standard := &Spec{Arch: s.Arch, L: s.L, S: s.S, H: s.H, B: s.B, Heads: s.Heads, Precision: s.Precision}
-	fill(standard, func(key string) bool { return key == "arch" || slices.Contains(required, key) })
-	for i := range fields {
-		f := &fields[i]
-		if f.key == "head_dim" && s.Heads > 0 && s.H%s.Heads != 0 && !c.honours(f.key) && r.given(f.key) && !r.bad["heads"] {
-			r.bad["heads"], r.bad[f.key] = true, true
-			r.key("heads", "heads %d does not divide H %d, and arch %s has no other head_dim than H/heads", s.Heads, s.H, c.arch)
+	standard := &spec.Spec{Arch: s.Arch, L: s.L, S: s.S, H: s.H, B: s.B, Heads: s.Heads, Precision: s.Precision}
+	fill(standard, func(key string) bool { return key == "arch" || slices.Contains(spec.Required, key) })
+	for i := range spec.Fields {
+		f := &spec.Fields[i]
+		if f.Key == "head_dim" && s.Heads > 0 && s.H%s.Heads != 0 && !c.Honours(f.Key) && r.Given(f.Key) && !r.Bad["heads"] {
+			r.Bad["heads"], r.Bad[f.Key] = true, true
+			r.Key("heads", "heads %d does not divide H %d, and arch %s has no other head_dim than H/heads", s.Heads, s.H, c.Arch)
 		}
-		if !r.given(f.key) || r.bad[f.key] || c.honours(f.key) || (hasSection(standard, f) && sameValue(f.ptr(s), f.ptr(standard))) {
+		if !r.Given(f.Key) || r.Bad[f.Key] || c.Honours(f.Key) || (spec.HasSection(standard, f) && spec.SameValue(f.Ptr(s), f.Ptr(standard))) {
 			continue
 		}
-		r.bad[f.key] = true
-		if in, _, _ := strings.Cut(f.key, "."); r.spec[in] == r.spec[f.key] && in != f.key { // bias: false
-			if !r.bad[in] {
-				r.key(in, "%s: %s does not suit arch %s: give its places apart", in, r.spec[in].Value, c.arch)
+		r.Bad[f.Key] = true
+		if in, _, _ := strings.Cut(f.Key, "."); r.Spec[in] == r.Spec[f.Key] && in != f.Key { // bias: false
+			if !r.Bad[in] {
+				r.Key(in, "%s: %s does not suit arch %s: give its places apart", in, r.Spec[in].Value, c.Arch)
 			}
-			r.bad[in] = true
+			r.Bad[in] = true
 			continue
 		}
 		v := ""
-		if hasSection(standard, f) {
-			v = printValue(f.ptr(standard))
+		if spec.HasSection(standard, f) {
+			v = spec.PrintValue(f.Ptr(standard))
 		}
 		if v == "" || v == "0" || v == "[]" {
-			r.key(f.key, "%s: arch %s has none", f.key, c.arch)
+			r.Key(f.Key, "%s: arch %s has none", f.Key, c.Arch)
 		} else {
-			r.key(f.key, "%s: arch %s has %s only", f.key, c.arch, v)
+			r.Key(f.Key, "%s: arch %s has %s only", f.Key, c.Arch, v)
 		}
 	}
 }
 
 // FusesNorm is true for a model with a composed RMSNorm that a fused kernel could compute.
-func FusesNorm(s *Spec) bool {
-	c := classOf(s.Arch)
-	return s.Norm == "rmsnorm" && c != nil && c.fusesNorm()
+func FusesNorm(s *spec.Spec) bool {
+	c := class.Of(s.Arch)
+	return s.Norm == "rmsnorm" && c != nil && c.FusesNorm()
 }

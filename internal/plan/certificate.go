@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"ckptplan/internal/unit"
-
 	"go.yaml.in/yaml/v4"
+
+	"ckptplan/internal/unit"
 )
 
 // Certificate is what a solver claims about a plan, with all that a reader needs to check it without the solver: the

@@ -1,9 +1,9 @@
 package plan
 
 import (
-	"ckptplan/internal/unit"
-
 	"go.yaml.in/yaml/v4"
+
+	"ckptplan/internal/unit"
 )
 
 // CertifiedChain is the problem that a plan of class nested answers, and the answer. The layers are numbered 0…n−1; layer

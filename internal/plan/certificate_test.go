@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"ckptplan/internal/unit"
-
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"ckptplan/internal/unit"
 )
 
 func genCertificate(t *rapid.T, layers int) *Certificate {

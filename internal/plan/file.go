@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 
-	"ckptplan/internal/model"
-	"ckptplan/internal/unit"
-
 	"go.yaml.in/yaml/v4"
+
+	"ckptplan/internal/model/spec"
+	"ckptplan/internal/unit"
 )
 
 // FormatVersion is the version of the plan file that this package reads and writes.
@@ -33,7 +33,7 @@ type File struct {
 	// Certificate says why no plan of the class is faster; nil for plans of other origin.
 	Certificate *Certificate `yaml:"certificate,omitempty" json:"certificate,omitempty"`
 	// Spec is the whole model and training step that the plan was made for, so that the file can be checked alone.
-	Spec *model.Spec `yaml:"spec,omitempty" json:"spec,omitempty"`
+	Spec *spec.Spec `yaml:"spec,omitempty" json:"spec,omitempty"`
 }
 
 // ModelID names a model and its settings.
@@ -55,7 +55,7 @@ type Predicted struct {
 }
 
 // NewFile is the file of a plan made for s. tool is the version of ckptplan.
-func NewFile(p *Plan, s *model.Spec, tool string) *File {
+func NewFile(p *Plan, s *spec.Spec, tool string) *File {
 	f := &File{FormatVersion: FormatVersion, Tool: tool, Model: &ModelID{Name: s.Name, Fingerprint: Fingerprint(s)}, Plan: *p, Spec: s}
 	if f.Nodes == nil {
 		f.Nodes = []Node{} // JSON has a list, as YAML does
@@ -116,7 +116,7 @@ func Write(w io.Writer, f *File) error {
 		}{c})
 	}
 	part("\n# The model and the training step that the plan was made for; copied into a file of its own, it is a spec.\n", f.Spec != nil, &struct {
-		Spec *model.Spec `yaml:"spec"`
+		Spec *spec.Spec `yaml:"spec"`
 	}{f.Spec})
 	if err != nil {
 		return err

@@ -7,18 +7,20 @@ import (
 	"strings"
 	"testing"
 
-	"ckptplan/internal/model"
-	"ckptplan/internal/unit"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"ckptplan/internal/document"
+	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
+	"ckptplan/internal/unit"
 )
 
 // sameFile compares what a plan file holds: not what was said of a spec when it was read.
-var sameFile = cmp.Options{cmpopts.EquateEmpty(), cmpopts.IgnoreFields(model.Spec{}, "Defaults", "Warnings")}
+var sameFile = cmp.Options{cmpopts.EquateEmpty(), cmpopts.IgnoreFields(spec.Spec{}, "Defaults", "Warnings")}
 
-func preset(t testing.TB, name string) *model.Spec {
+func preset(t testing.TB, name string) *spec.Spec {
 	t.Helper()
 	s, err := model.LoadPreset(name)
 	if err != nil {
@@ -150,7 +152,7 @@ func genOption(t *rapid.T, nested bool) *Option {
 	return o
 }
 
-func genFile(t *rapid.T, s *model.Spec) *File {
+func genFile(t *rapid.T, s *spec.Spec) *File {
 	f := NewFile(&Plan{Strategy: rapid.StringMatching(`[ -~é漢]{1,12}`).Draw(t, "strategy"), Nodes: genNodes(t, 0, LayersOf(s)-1, 0)}, s, "0.1.0")
 	f.Class = rapid.SampledFrom([]string{"", "flat", "nested"}).Draw(t, "class")
 	f.Budget = unit.Bytes(rapid.Int64Min(0).Draw(t, "budget"))
@@ -168,7 +170,7 @@ func genFile(t *rapid.T, s *model.Spec) *File {
 }
 
 func TestWrittenFilesReadBack(t *testing.T) {
-	specs := []*model.Spec{preset(t, "gpt2"), preset(t, "llama-3-8b"), preset(t, "mixtral-8x7b"), preset(t, "t5-base"), preset(t, "vit-base")}
+	specs := []*spec.Spec{preset(t, "gpt2"), preset(t, "llama-3-8b"), preset(t, "mixtral-8x7b"), preset(t, "t5-base"), preset(t, "vit-base")}
 	rapid.Check(t, func(t *rapid.T) {
 		f := genFile(t, rapid.SampledFrom(specs).Draw(t, "spec"))
 		text := written(t, f)
@@ -216,7 +218,7 @@ func TestNamedStrategiesReadBack(t *testing.T) {
 // places are an error's diagnostics as "line:col: message", one a line.
 func places(t *testing.T, err error) string {
 	t.Helper()
-	var ds model.Diagnostics
+	var ds document.Diagnostics
 	if !errors.As(err, &ds) || len(ds) == 0 {
 		t.Fatalf("not diagnostics: %v", err)
 	}
@@ -316,7 +318,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src []byte) {
 		file, err := Read("p.yaml", src)
 		if err != nil {
-			var ds model.Diagnostics
+			var ds document.Diagnostics
 			if !errors.As(err, &ds) || len(ds) == 0 {
 				t.Fatalf("%T %v", err, err)
 			}

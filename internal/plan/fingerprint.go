@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
 )
 
 // Fingerprint is a short hash of everything in a spec that decides what a training step allocates: arch and sizes,
@@ -19,7 +19,7 @@ import (
 //
 // The hash is of lines "key=value" in the order of the keys, without those that are zero, false or empty; a key that
 // is added to Spec with such a default changes no fingerprint.
-func Fingerprint(s *model.Spec) string {
+func Fingerprint(s *spec.Spec) string {
 	h := sha256.New()
 	values := flatten(s)
 	for _, k := range slices.Sorted(maps.Keys(values)) {
@@ -29,7 +29,7 @@ func Fingerprint(s *model.Spec) string {
 }
 
 // flatten is a spec as values by key path, in JSON's notation, without what decides nothing.
-func flatten(s *model.Spec) map[string]string {
+func flatten(s *spec.Spec) map[string]string {
 	src, err := json.Marshal(s)
 	if err != nil {
 		panic("plan: a spec is always JSON: " + err.Error())
@@ -77,7 +77,7 @@ func (e *MismatchError) Error() string {
 
 // Match says whether the plan can be used for s: it was made for a spec of the same fingerprint, or it names no model
 // (a plan written by hand) and its layers exist in s. The error is a *MismatchError or says which layers do not exist.
-func (f *File) Match(s *model.Spec) error {
+func (f *File) Match(s *spec.Spec) error {
 	if f.Model == nil {
 		if ps := check(f.Nodes, LayersOf(s)); len(ps) > 0 {
 			return fmt.Errorf("%s: %s", ps[0].path, ps[0].text)
@@ -96,7 +96,7 @@ func (f *File) Match(s *model.Spec) error {
 }
 
 // differences are the values that two specs do not share, in words.
-func differences(made, given *model.Spec) []string {
+func differences(made, given *spec.Spec) []string {
 	a, b := flatten(made), flatten(given)
 	all := maps.Clone(a)
 	maps.Copy(all, b)
@@ -118,4 +118,4 @@ func plain(v string) string {
 }
 
 // LayersOf is the number of layers that strategies count: encoder layers, then decoder layers.
-func LayersOf(s *model.Spec) int { return s.L + s.DecoderL }
+func LayersOf(s *spec.Spec) int { return s.L + s.DecoderL }

@@ -5,23 +5,23 @@ import (
 	"strings"
 	"testing"
 
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
 )
 
 // What changes the bytes of a step changes the fingerprint; what does not, does not.
 func TestFingerprintCoversWhatDecidesTheStep(t *testing.T) {
 	base := Fingerprint(preset(t, "llama-3-8b"))
-	for name, change := range map[string]func(*model.Spec){
-		"B":           func(s *model.Spec) { s.B++ },
-		"S":           func(s *model.Spec) { s.S++ },
-		"dtype":       func(s *model.Spec) { s.Precision = "amp-bf16" },
-		"attention":   func(s *model.Spec) { s.Attention = "eager" },
-		"optimizer":   func(s *model.Spec) { s.Train.Optimizer = "sgd" },
-		"keep_logits": func(s *model.Spec) { s.Train.KeepLogits = !s.Train.KeepLogits },
-		"grad_accum":  func(s *model.Spec) { s.Train.GradAccum = 2 },
-		"dropout":     func(s *model.Spec) { s.Dropout.Attention = 0.1 },
-		"lora":        func(s *model.Spec) { s.Train.LoRA = &model.LoRA{Rank: 8} },
-		"arch":        func(s *model.Spec) { s.Arch = "qwen3" },
+	for name, change := range map[string]func(*spec.Spec){
+		"B":           func(s *spec.Spec) { s.B++ },
+		"S":           func(s *spec.Spec) { s.S++ },
+		"dtype":       func(s *spec.Spec) { s.Precision = "amp-bf16" },
+		"attention":   func(s *spec.Spec) { s.Attention = "eager" },
+		"optimizer":   func(s *spec.Spec) { s.Train.Optimizer = "sgd" },
+		"keep_logits": func(s *spec.Spec) { s.Train.KeepLogits = !s.Train.KeepLogits },
+		"grad_accum":  func(s *spec.Spec) { s.Train.GradAccum = 2 },
+		"dropout":     func(s *spec.Spec) { s.Dropout.Attention = 0.1 },
+		"lora":        func(s *spec.Spec) { s.Train.LoRA = &spec.LoRA{Rank: 8} },
+		"arch":        func(s *spec.Spec) { s.Arch = "qwen3" },
 	} {
 		s := *preset(t, "llama-3-8b")
 		change(&s)
@@ -29,10 +29,10 @@ func TestFingerprintCoversWhatDecidesTheStep(t *testing.T) {
 			t.Errorf("%s does not change it", name)
 		}
 	}
-	for name, change := range map[string]func(*model.Spec){
-		"name":       func(s *model.Spec) { s.Name = "mine" },
-		"checkpoint": func(s *model.Spec) { s.Checkpoint = "full" },
-		"notes":      func(s *model.Spec) { s.Defaults, s.Warnings = []string{"x"}, []string{"y"} },
+	for name, change := range map[string]func(*spec.Spec){
+		"name":       func(s *spec.Spec) { s.Name = "mine" },
+		"checkpoint": func(s *spec.Spec) { s.Checkpoint = "full" },
+		"notes":      func(s *spec.Spec) { s.Defaults, s.Warnings = []string{"x"}, []string{"y"} },
 	} {
 		s := *preset(t, "llama-3-8b")
 		change(&s)
@@ -44,7 +44,7 @@ func TestFingerprintCoversWhatDecidesTheStep(t *testing.T) {
 
 // Two writers of the same spec, or two versions of ckptplan, must agree: the value is part of the file format.
 func TestFingerprintIsStable(t *testing.T) {
-	s := &model.Spec{Name: "x", Arch: "gpt2", L: 2, H: 64, Heads: 4, S: 128, B: 1, Precision: "bf16"}
+	s := &spec.Spec{Name: "x", Arch: "gpt2", L: 2, H: 64, Heads: 4, S: 128, B: 1, Precision: "bf16"}
 	// printf '%s\n' B=1 H=64 L=2 S=128 'arch="gpt2"' 'dtype="bf16"' heads=4 | sha256sum | cut -c1-12
 	if got := Fingerprint(s); got != "3b44482cdb73" {
 		t.Error(got)

@@ -19,7 +19,7 @@ func (p *Plan) WholeLayers() bool {
 	})
 }
 
-// Kind is the named strategy whose graph a plan runs on (model.Spec.DependsOnCheckpoint): none, where nothing is treated,
+// Kind is the named strategy whose graph a plan runs on (spec.Spec.DependsOnCheckpoint): none, where nothing is treated,
 // full, where WholeLayers is true, or selective.
 func (p *Plan) Kind() string {
 	switch {

@@ -4,15 +4,16 @@ import (
 	"cmp"
 	"strconv"
 
+	"go.yaml.in/yaml/v4"
+
+	"ckptplan/internal/document"
 	"ckptplan/internal/model"
 	"ckptplan/internal/unit"
-
-	"go.yaml.in/yaml/v4"
 )
 
-// Read reads a plan file. The error is a model.Diagnostics with everything that is wrong; name stands in the messages.
+// Read reads a plan file. The error is a document.Diagnostics with everything that is wrong; name stands in the messages.
 func Read(name string, src []byte) (*File, error) {
-	d, err := model.ParseDocument(name, src, "plan", "a plan file with the keys format_version and nodes")
+	d, err := document.ParseDocument(name, src, "plan", "a plan file with the keys format_version and nodes")
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +27,7 @@ func Read(name string, src []byte) (*File, error) {
 
 // reader reads one plan file and remembers where each part of the plan stands.
 type reader struct {
-	*model.Document
+	*document.Document
 	at map[string]*yaml.Node
 }
 

@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/unit"
 )
 
@@ -22,28 +23,28 @@ func TestOptimalEqualsExhaustive(t *testing.T) {
 	}
 	for _, c := range []struct {
 		preset string
-		change func(*model.Spec)
+		change func(*spec.Spec)
 	}{
-		{"gpt2", func(s *model.Spec) { s.L, s.B, s.S, s.Vocab = 2, 8, 512, 1000 }},
-		{"gpt2", func(s *model.Spec) {
-			s.L, s.B, s.S, s.Vocab, s.Attention, s.Precision = 2, 4, 256, 1000, "eager", model.AmpBF
+		{"gpt2", func(s *spec.Spec) { s.L, s.B, s.S, s.Vocab = 2, 8, 512, 1000 }},
+		{"gpt2", func(s *spec.Spec) {
+			s.L, s.B, s.S, s.Vocab, s.Attention, s.Precision = 2, 4, 256, 1000, "eager", dtype.AmpBF
 		}},
-		{"pythia-410m", func(s *model.Spec) { s.L, s.B, s.S, s.Vocab = 2, 8, 512, 1000 }},
-		{"t5-base", func(s *model.Spec) { s.L, s.DecoderL, s.B, s.S, s.DecoderS, s.Vocab = 1, 1, 8, 512, 384, 1000 }},
+		{"pythia-410m", func(s *spec.Spec) { s.L, s.B, s.S, s.Vocab = 2, 8, 512, 1000 }},
+		{"t5-base", func(s *spec.Spec) { s.L, s.DecoderL, s.B, s.S, s.DecoderS, s.Vocab = 1, 1, 8, 512, 384, 1000 }},
 		// Forward binds, and holds what the next layer's locals hold, or masks.
-		{"falcon-7b", func(s *model.Spec) {
+		{"falcon-7b", func(s *spec.Spec) {
 			s.L, s.B, s.S, s.Vocab, s.H, s.Heads, s.HeadDim, s.FFN = 2, 2, 512, 1000, 64, 2, 32, 256
-			s.Attention, s.Precision = "eager", model.AmpFP
+			s.Attention, s.Precision = "eager", dtype.AmpFP
 		}},
-		{"starcoder2-3b", func(s *model.Spec) {
+		{"starcoder2-3b", func(s *spec.Spec) {
 			s.L, s.B, s.S, s.Vocab, s.H, s.Heads, s.KVHeads, s.HeadDim, s.FFN = 1, 3, 17, 100, 64, 8, 8, 8, 64
-			s.Attention, s.Precision = "eager", model.AmpBF
+			s.Attention, s.Precision = "eager", dtype.AmpBF
 		}},
 		// Nothing treated is another graph, which may have the lowest peak of all.
-		{"qwen3-0.6b", func(s *model.Spec) {
+		{"qwen3-0.6b", func(s *spec.Spec) {
 			s.L, s.B, s.S, s.Vocab, s.H, s.Heads, s.KVHeads, s.HeadDim, s.FFN = 1, 32, 128, 100, 128, 2, 2, 64, 100
 			s.Attention, s.Train.KeepLogits = "eager", false
-			s.Train.LoRA, s.Train.Finetune = &model.LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}}, "lora"
+			s.Train.LoRA, s.Train.Finetune = &spec.LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}}, "lora"
 		}},
 	} {
 		t.Run(c.preset, func(t *testing.T) {
@@ -109,18 +110,18 @@ func TestNestedExhaustive(t *testing.T) {
 	}
 	for _, c := range []struct {
 		preset string
-		change func(*model.Spec)
+		change func(*spec.Spec)
 	}{
-		{"mistral-7b", func(s *model.Spec) {
+		{"mistral-7b", func(s *spec.Spec) {
 			s.L, s.B, s.S, s.Vocab, s.H, s.Heads, s.KVHeads, s.HeadDim, s.FFN = 3, 1, 128, 100, 512, 8, 8, 64, 512
-			s.Attention, s.Precision, s.Train.GradAccum = "math", model.AmpBF, 2
+			s.Attention, s.Precision, s.Train.GradAccum = "math", dtype.AmpBF, 2
 		}},
-		{"gpt2", func(s *model.Spec) {
-			s.L, s.B, s.S, s.Vocab, s.Precision, s.Attention = 5, 2, 333, 1000, model.FP32, "eager"
+		{"gpt2", func(s *spec.Spec) {
+			s.L, s.B, s.S, s.Vocab, s.Precision, s.Attention = 5, 2, 333, 1000, dtype.FP32, "eager"
 		}},
-		{"falcon-7b", func(s *model.Spec) {
+		{"falcon-7b", func(s *spec.Spec) {
 			s.L, s.B, s.S, s.Vocab, s.H, s.Heads, s.HeadDim, s.FFN = 5, 2, 512, 5003, 32, 2, 16, 128
-			s.Attention, s.Precision, s.Train.LossChunks = "eager", model.AmpFP, 4
+			s.Attention, s.Precision, s.Train.LossChunks = "eager", dtype.AmpFP, 4
 		}},
 	} {
 		t.Run(c.preset, func(t *testing.T) {

@@ -6,7 +6,8 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy/solve"
 )
@@ -21,7 +22,7 @@ type graphs map[string]*memory.Program
 const maxLayers = 10_000
 
 // Searchable is an error for a model with more layers than plans are searched for.
-func Searchable(s *model.Spec) error {
+func Searchable(s *spec.Spec) error {
 	if n := s.L + s.DecoderL; n > maxLayers {
 		return fmt.Errorf("plans are searched for models of at most %d layers: this one has %d", maxLayers, n)
 	}
@@ -30,11 +31,11 @@ func Searchable(s *model.Spec) error {
 
 // graphsOf are the graphs of the model of a program, which is one of them.
 func graphsOf(p *memory.Program) (graphs, error) {
-	if err := Searchable(model.SpecOf(p.Graph)); err != nil {
+	if err := Searchable(build.SpecOf(p.Graph)); err != nil {
 		return nil, err
 	}
 	out := graphs{}
-	for _, kind := range model.SpecOf(p.Graph).CheckpointKinds() {
+	for _, kind := range build.SpecOf(p.Graph).CheckpointKinds() {
 		var err error
 		if out[kind], err = p.Kin().Kind(kind); err != nil {
 			return nil, err

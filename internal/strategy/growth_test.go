@@ -10,6 +10,7 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/unit"
 )
 
@@ -58,10 +59,10 @@ func TestSearchEndsWithContext(t *testing.T) {
 
 // TestTooManyLayers: a model of 100,000 layers is refused before its graph is built.
 func TestTooManyLayers(t *testing.T) {
-	if err := Searchable(&model.Spec{L: 100_000}); err == nil || err.Error() != "plans are searched for models of at most 10000 layers: this one has 100000" {
+	if err := Searchable(&spec.Spec{L: 100_000}); err == nil || err.Error() != "plans are searched for models of at most 10000 layers: this one has 100000" {
 		t.Error(err)
 	}
-	if err := Searchable(&model.Spec{L: 9_000, DecoderL: 1_000}); err != nil {
+	if err := Searchable(&spec.Spec{L: 9_000, DecoderL: 1_000}); err != nil {
 		t.Error(err)
 	}
 }

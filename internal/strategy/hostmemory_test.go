@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/unit"
 )
 
@@ -82,7 +82,7 @@ func TestHighestPriceOfHostMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := program(t, "gpt2", func(s *model.Spec) { s.B = 100_000 })
+	p := program(t, "gpt2", func(s *spec.Spec) { s.B = 100_000 })
 	pr, err := graphs{"none": p}.price(p, sheet, nil, OffloadOptions(0)...)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/graph"
 )
 
 // shortLayers is the length of the stack that stands for one of equal layers: a first, two inner ones with an inner
@@ -20,7 +22,7 @@ func short(p *memory.Program) (*memory.Program, []int, error) {
 	for i := range own {
 		own[i] = i
 	}
-	spec := model.SpecOf(g)
+	spec := build.SpecOf(g)
 	s := *spec
 	s.L = min(s.L, shortLayers)
 	if g.Layers > spec.L {
@@ -29,7 +31,7 @@ func short(p *memory.Program) (*memory.Program, []int, error) {
 	if len(s.LayerTypes) > s.L {
 		s.LayerTypes = s.LayerTypes[:s.L]
 	}
-	q, err := model.Build(&s, model.Options{CPU: g.Step.CPU, Checkpoint: g.Step.Checkpoint})
+	q, err := model.Build(&s, build.Options{CPU: g.Step.CPU, Checkpoint: g.Step.Checkpoint})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -63,17 +65,17 @@ func standIns(layers, first int) []int {
 
 // signature is equal for layers with the same ops over tensors of the same shapes, dtypes and need of gradients, that read the
 // same tensors from before the layers (masks).
-func signature(g *model.Graph, layer int) uint64 {
+func signature(g *graph.Graph, layer int) uint64 {
 	span, _ := g.Span(layer, "layer")
 	first, _ := layerBlocks(g)
 	begin := g.Blocks[first].First
 	h := fnv.New64a()
-	var buf [2 + 8*model.MaxRank]byte
+	var buf [2 + 8*graph.MaxRank]byte
 	for i := span.First; i < span.End; i++ {
 		op := &g.Ops[i]
 		_, _ = h.Write([]byte{byte(op.Kind), byte(op.Needs)})
 		for _, t := range g.Inputs(op) { // tensors that all layers read, by identity
-			if st := g.Tensors[t].Storage; g.Storages[st].Role != model.Parameter && g.Storages[st].Born < begin && layer > 0 {
+			if st := g.Tensors[t].Storage; g.Storages[st].Role != graph.Parameter && g.Storages[st].Born < begin && layer > 0 {
 				_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, uint64(st)))
 			}
 		}

@@ -5,7 +5,7 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy/solve"
 )
@@ -62,7 +62,7 @@ func (g graphs) price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Opt
 		pr.options = append(pr.options, options[i])
 		synchronous = append(synchronous, o)
 	}
-	var several map[model.StorageID]bool
+	var several map[graph.StorageID]bool
 	if pr.shared, pr.late, pr.always, several, err = sharedBy(q, pr.options); err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func lowerAll(p *memory.Program, o plan.Option) (*memory.Schedule, error) {
 }
 
 // profileAll simulates a program with the same option at every layer. several are storages that several layers may keep.
-func profileAll(p *memory.Program, o plan.Option, sheet *gpu.Sheet, several map[model.StorageID]bool) (*memory.Timeline, []memory.BlockProfile, error) {
+func profileAll(p *memory.Program, o plan.Option, sheet *gpu.Sheet, several map[graph.StorageID]bool) (*memory.Timeline, []memory.BlockProfile, error) {
 	s, err := lowerAll(p, o)
 	if err != nil {
 		return nil, nil, err
@@ -160,7 +160,7 @@ func (pr *pricing) held(k, layer int) uint32 {
 //
 // With D_i = before_i − after_i what layer i's backward releases net of the gradients g_i that it leaves, telescoping gives
 // before_i = after_0 + Σ_{j≤i} D_j, so with s_i = D_i + g_i and Base = after_0 − Σ g the rows of Problem hold exactly.
-func (pr *pricing) problem(g *model.Graph) *solve.Problem {
+func (pr *pricing) problem(g *graph.Graph) *solve.Problem {
 	first, last := layerBlocks(g)
 	p := &solve.Problem{}
 	for u := range pr.shared {
@@ -199,7 +199,7 @@ func (pr *pricing) problem(g *model.Graph) *solve.Problem {
 }
 
 // floor is the peak that no choice changes: the optimizer's and the embedding's.
-func (pr *pricing) floor(g *model.Graph) int64 {
+func (pr *pricing) floor(g *graph.Graph) int64 {
 	first, _ := layerBlocks(g)
 	n := pr.keep.Second.Peak[memory.Optimizer].Bytes
 	for b := range first {
@@ -209,7 +209,7 @@ func (pr *pricing) floor(g *model.Graph) int64 {
 }
 
 // layerBlocks are the numbers of the first and last block that are layers.
-func layerBlocks(g *model.Graph) (first, last int) {
+func layerBlocks(g *graph.Graph) (first, last int) {
 	first = -1
 	for i, b := range g.Blocks {
 		if b.Layer >= 0 {

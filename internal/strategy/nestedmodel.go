@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy/solve"
 )
@@ -131,7 +131,7 @@ func inputsHeld(pr *pricing) [][]bool {
 }
 
 // holdsHidden is true if a block reads a storage as its residual stream.
-func holdsHidden(g *model.Graph, b model.Block, st model.StorageID) bool {
+func holdsHidden(g *graph.Graph, b graph.Block, st graph.StorageID) bool {
 	for i := b.First; i < b.End; i++ {
 		for _, t := range g.Inputs(&g.Ops[i]) {
 			if g.Tensors[t].Storage == st && isHidden(g, t) {
@@ -144,7 +144,7 @@ func holdsHidden(g *model.Graph, b model.Block, st model.StorageID) bool {
 
 // casts is what lives to the end of forward whatever the options keep, of all layers: autocast's weight copies. The most
 // of them are not part of what a layer keeps when it is recomputed as a whole.
-func (pr *pricing) casts(g *model.Graph) int64 {
+func (pr *pricing) casts(g *graph.Graph) int64 {
 	var sum int64
 	for i := range g.Layers {
 		var most int64
@@ -166,7 +166,7 @@ func boundaries(p *memory.Program) []int64 {
 	out := make([]int64, g.Layers+1)
 	first, last := layerBlocks(g)
 	for b := first; b <= last+1 && b < len(g.Blocks); b++ {
-		seen := map[model.StorageID]bool{}
+		seen := map[graph.StorageID]bool{}
 		prev := g.Blocks[b-1]
 		for i := g.Blocks[b].First; i < g.Blocks[b].End; i++ {
 			for _, t := range g.Inputs(&g.Ops[i]) {
@@ -188,7 +188,7 @@ func boundaries(p *memory.Program) []int64 {
 
 // isHidden tells the residual stream from what else the embedding block makes: it requires grad, or would if the
 // embedding were trained, and is as wide as the model.
-func isHidden(g *model.Graph, t model.TensorID) bool {
+func isHidden(g *graph.Graph, t graph.TensorID) bool {
 	x := &g.Tensors[t]
 	return x.Grad || x.Shape.At(-1) == g.Step.Hidden && x.Shape.N == 3
 }

@@ -6,7 +6,8 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/strategy/solve"
 	"ckptplan/internal/unit"
 )
@@ -21,14 +22,14 @@ func TestNestedBelowFlat(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, preset string
-		change       func(*model.Spec)
+		change       func(*spec.Spec)
 	}{
-		{"gpt2-xl long", "gpt2-xl", func(s *model.Spec) { s.Vocab, s.B, s.S, s.MaxS = 1000, 8, 8192, 8192 }},
-		{"llama deep", "llama-3.2-1b", func(s *model.Spec) {
+		{"gpt2-xl long", "gpt2-xl", func(s *spec.Spec) { s.Vocab, s.B, s.S, s.MaxS = 1000, 8, 8192, 8192 }},
+		{"llama deep", "llama-3.2-1b", func(s *spec.Spec) {
 			s.L, s.H, s.Heads, s.KVHeads, s.FFN, s.Vocab, s.B, s.S = 32, 1024, 16, 16, 2752, 1000, 16, 4096
 		}},
-		{"vit-large", "vit-large", func(s *model.Spec) { s.B = 512 }},
-		{"llama-3.2-1b amp", "llama-3.2-1b", func(s *model.Spec) { s.Vocab, s.B, s.S, s.Precision = 2000, 16, 4096, model.AmpBF }},
+		{"vit-large", "vit-large", func(s *spec.Spec) { s.B = 512 }},
+		{"llama-3.2-1b amp", "llama-3.2-1b", func(s *spec.Spec) { s.Vocab, s.B, s.S, s.Precision = 2000, 16, 4096, dtype.AmpBF }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := program(t, c.preset, c.change)

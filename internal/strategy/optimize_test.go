@@ -10,11 +10,14 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/unit"
 )
 
-func program(t testing.TB, preset string, change func(*model.Spec)) *memory.Program {
+func program(t testing.TB, preset string, change func(*spec.Spec)) *memory.Program {
 	t.Helper()
 	s, err := model.LoadPreset(preset)
 	if err != nil {
@@ -23,7 +26,7 @@ func program(t testing.TB, preset string, change func(*model.Spec)) *memory.Prog
 	if change != nil {
 		change(s)
 	}
-	g, err := model.Build(s, model.Options{Checkpoint: "full"})
+	g, err := model.Build(s, build.Options{Checkpoint: "full"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,29 +36,29 @@ func program(t testing.TB, preset string, change func(*model.Spec)) *memory.Prog
 // TestBelievedIsSimulated: on random plans mixing options layer by layer, the flat problem's rows give the simulator's
 // peak to the byte.
 func TestBelievedIsSimulated(t *testing.T) {
-	lora := &model.LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}}
+	lora := &spec.LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}}
 	for _, c := range []struct {
 		name, preset string
-		change       func(*model.Spec)
+		change       func(*spec.Spec)
 	}{
-		{"host, eager", "starcoder2-3b", func(s *model.Spec) { s.L, s.S, s.Attention = 3, 512, "eager" }},
-		{"host, lora", "gemma-2-2b", func(s *model.Spec) { s.L, s.S, s.Train.LoRA = 3, 333, lora }},
-		{"gpt2 eager", "gpt2", func(s *model.Spec) { s.Attention = "eager"; s.S = 512 }},
-		{"gpt2 amp", "gpt2", func(s *model.Spec) { s.Precision = model.AmpBF; s.B = 4 }},
+		{"host, eager", "starcoder2-3b", func(s *spec.Spec) { s.L, s.S, s.Attention = 3, 512, "eager" }},
+		{"host, lora", "gemma-2-2b", func(s *spec.Spec) { s.L, s.S, s.Train.LoRA = 3, 333, lora }},
+		{"gpt2 eager", "gpt2", func(s *spec.Spec) { s.Attention = "eager"; s.S = 512 }},
+		{"gpt2 amp", "gpt2", func(s *spec.Spec) { s.Precision = dtype.AmpBF; s.B = 4 }},
 		{"gpt-1.3b", "gpt-1.3b", nil},
 		{"llama-3.2-1b", "llama-3.2-1b", nil},
-		{"llama-3.2-1b amp", "llama-3.2-1b", func(s *model.Spec) { s.Precision = model.AmpBF }},
-		{"llama-3.2-1b fp32 eager", "llama-3.2-1b", func(s *model.Spec) { s.Precision = model.FP32; s.Attention = "eager" }},
-		{"llama-3-8b lora", "llama-3-8b", func(s *model.Spec) { s.Train.LoRA = lora }},
-		{"gemma-2 windows", "gemma-2-2b", func(s *model.Spec) { s.S = 8192; s.Attention = "eager" }},
+		{"llama-3.2-1b amp", "llama-3.2-1b", func(s *spec.Spec) { s.Precision = dtype.AmpBF }},
+		{"llama-3.2-1b fp32 eager", "llama-3.2-1b", func(s *spec.Spec) { s.Precision = dtype.FP32; s.Attention = "eager" }},
+		{"llama-3-8b lora", "llama-3-8b", func(s *spec.Spec) { s.Train.LoRA = lora }},
+		{"gemma-2 windows", "gemma-2-2b", func(s *spec.Spec) { s.S = 8192; s.Attention = "eager" }},
 		{"llama-3-70b", "llama-3-70b", nil},
-		{"t5", "t5-base", func(s *model.Spec) { s.S = 384 }},
-		{"t5 amp, other lengths", "t5-base", func(s *model.Spec) { s.Precision, s.S, s.DecoderS, s.DecoderL = model.AmpBF, 192, 320, 5 }},
-		{"t5 long targets lora", "t5-base", func(s *model.Spec) {
+		{"t5", "t5-base", func(s *spec.Spec) { s.S = 384 }},
+		{"t5 amp, other lengths", "t5-base", func(s *spec.Spec) { s.Precision, s.S, s.DecoderS, s.DecoderL = dtype.AmpBF, 192, 320, 5 }},
+		{"t5 long targets lora", "t5-base", func(s *spec.Spec) {
 			s.S, s.DecoderS = 136, 504
-			s.Train.LoRA = &model.LoRA{Rank: 8, Alpha: 16, DType: "fp32", Targets: []string{"q", "v"}}
+			s.Train.LoRA = &spec.LoRA{Rank: 8, Alpha: 16, DType: "fp32", Targets: []string{"q", "v"}}
 		}},
-		{"qwen3 fused norm", "qwen3-0.6b", func(s *model.Spec) { s.Norm = "rmsnorm-fused" }},
+		{"qwen3 fused norm", "qwen3-0.6b", func(s *spec.Spec) { s.Norm = "rmsnorm-fused" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := program(t, c.preset, c.change)
@@ -136,14 +139,14 @@ func TestOptimizeBeatsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lora := &model.LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}}
+	lora := &spec.LoRA{Rank: 16, Alpha: 32, DType: "fp32", Targets: []string{"q_proj", "v_proj"}}
 	for _, c := range []struct {
 		preset string
-		change func(*model.Spec)
+		change func(*spec.Spec)
 	}{
-		{"llama-3-8b", func(s *model.Spec) { s.Train.LoRA = lora; s.B, s.S = 2, 2048 }},
+		{"llama-3-8b", func(s *spec.Spec) { s.Train.LoRA = lora; s.B, s.S = 2, 2048 }},
 		{"gpt-1.3b", nil},
-		{"llama-3.2-1b", func(s *model.Spec) { s.B, s.S = 8, 2048 }},
+		{"llama-3.2-1b", func(s *spec.Spec) { s.B, s.S = 8, 2048 }},
 	} {
 		p := program(t, c.preset, c.change)
 		for _, gb := range []unit.Bytes{24, 40, 80} {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
 )
 
@@ -18,13 +18,13 @@ const maxCached = 8
 
 // Options enumerates the ways to treat one layer: keep, full, every set of disjoint parts that the layer has, and the
 // whole layer with every set of its matrix products and attention kernels cached.
-func Options(g *model.Graph, layer int) []plan.Option {
+func Options(g *graph.Graph, layer int) []plan.Option {
 	return append(partOptions(g, layer), cacheOptions(g, layer)...)
 }
 
-func partOptions(g *model.Graph, layer int) []plan.Option {
+func partOptions(g *graph.Graph, layer int) []plan.Option {
 	out := []plan.Option{plan.Keep, plan.Full}
-	var spans []model.Span
+	var spans []graph.Span
 	for _, name := range parts {
 		if s, ok := g.Span(layer, name); ok {
 			spans = append(spans, s)
@@ -39,10 +39,10 @@ func partOptions(g *model.Graph, layer int) []plan.Option {
 }
 
 // disjoint is the option that checkpoints the spans of a set, if they do not overlap.
-func disjoint(spans []model.Span, set int) (plan.Option, bool) {
+func disjoint(spans []graph.Span, set int) (plan.Option, bool) {
 	var o plan.Option
 	var names []string
-	var taken []model.Span
+	var taken []graph.Span
 	for i, s := range spans {
 		if set&(1<<i) == 0 {
 			continue
@@ -62,7 +62,7 @@ func disjoint(spans []model.Span, set int) (plan.Option, bool) {
 
 // cacheOptions are the whole layer under one checkpoint whose policy saves the outputs of some of the layer's heavy
 // ops: those whose recompute costs more than reading and writing their output, and whose output nothing changes.
-func cacheOptions(g *model.Graph, layer int) []plan.Option {
+func cacheOptions(g *graph.Graph, layer int) []plan.Option {
 	span, ok := g.Span(layer, "layer")
 	if !ok {
 		return nil
@@ -71,7 +71,7 @@ func cacheOptions(g *model.Graph, layer int) []plan.Option {
 	for i, name := range g.Labels(span.First, span.End) {
 		op := &g.Ops[int(span.First)+i]
 		w := op.Row().Work
-		if (w == model.MatMul || w == model.Attention) && g.Uncachable(span.First+model.OpID(i)) == "" && !handedOn(g, span, op) {
+		if (w == graph.MatMul || w == graph.Attention) && g.Uncachable(span.First+graph.OpID(i)) == "" && !handedOn(g, span, op) {
 			heavy = append(heavy, name)
 		}
 	}
@@ -96,9 +96,9 @@ func cacheOptions(g *model.Graph, layer int) []plan.Option {
 
 // handedOn is true if no other op of a layer reads what an op of it makes, views apart: it is the layer's output, which
 // no recompute of the layer needs and the next layer holds if it needs it.
-func handedOn(g *model.Graph, layer model.Span, op *model.Op) bool {
-	on := func(st model.StorageID) func(model.TensorID) bool {
-		return func(t model.TensorID) bool { return g.Tensors[t].Storage == st }
+func handedOn(g *graph.Graph, layer graph.Span, op *graph.Op) bool {
+	on := func(st graph.StorageID) func(graph.TensorID) bool {
+		return func(t graph.TensorID) bool { return g.Tensors[t].Storage == st }
 	}
 	for _, t := range g.Outputs(op) {
 		st := g.Tensors[t].Storage

@@ -7,7 +7,7 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/strategy/solve"
 	"ckptplan/internal/thorough"
 	"ckptplan/internal/unit"
@@ -52,7 +52,7 @@ func TestPresets(t *testing.T) {
 	}
 	for _, c := range thorough.Or(cases, cases[:6]) {
 		t.Run(c.preset, func(t *testing.T) {
-			p := program(t, c.preset, func(s *model.Spec) { s.B, s.S = c.b, c.s })
+			p := program(t, c.preset, func(s *spec.Spec) { s.B, s.S = c.b, c.s })
 			checkBudgets(t, p, sheet)
 		})
 	}
@@ -66,16 +66,16 @@ func TestClassSettings(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, preset string
-		change       func(*model.Spec)
+		change       func(*spec.Spec)
 	}{
-		{"the head reads the last layer's output itself", "opt-1.3b", func(s *model.Spec) { s.FinalNorm = false }},
-		{"norms without weights", "opt-350m", func(s *model.Spec) { s.PlainNorm = true }},
-		{"fp32 scores", "gpt2", func(s *model.Spec) { s.UpcastAttn, s.Attention = true, "eager" }},
-		{"residuals after the norms", "bloom-560m", func(s *model.Spec) { s.NormedResidual = true }},
-		{"norms of queries and keys", "phi-1.5", func(s *model.Spec) { s.QKNorm, s.Activation = true, "gelu_fast" }},
+		{"the head reads the last layer's output itself", "opt-1.3b", func(s *spec.Spec) { s.FinalNorm = false }},
+		{"norms without weights", "opt-350m", func(s *spec.Spec) { s.PlainNorm = true }},
+		{"fp32 scores", "gpt2", func(s *spec.Spec) { s.UpcastAttn, s.Attention = true, "eager" }},
+		{"residuals after the norms", "bloom-560m", func(s *spec.Spec) { s.NormedResidual = true }},
+		{"norms of queries and keys", "phi-1.5", func(s *spec.Spec) { s.QKNorm, s.Activation = true, "gelu_fast" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			checkBudgets(t, program(t, c.preset, func(s *model.Spec) {
+			checkBudgets(t, program(t, c.preset, func(s *spec.Spec) {
 				s.B, s.S = 8, 1024
 				c.change(s)
 			}), sheet)

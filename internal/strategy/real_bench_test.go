@@ -6,7 +6,7 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/strategy/solve"
 )
 
@@ -42,7 +42,7 @@ func BenchmarkFlatAutocast(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := program(b, "gpt2-xl", func(s *model.Spec) { s.B, s.S, s.Precision = 8, 512, "amp-bf16" })
+	p := program(b, "gpt2-xl", func(s *spec.Spec) { s.B, s.S, s.Precision = 8, 512, "amp-bf16" })
 	prob, low, top, _ := atHand(b, p, sheet)
 	n := 0
 	var open, extra int64
@@ -80,5 +80,5 @@ func llama405B(b *testing.B) (p *memory.Program, sheet *gpu.Sheet) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return program(b, "llama-3.1-405b", func(s *model.Spec) { s.B, s.S = 4, 8192; s.Train.Optimizer = "sgd" }), sheet
+	return program(b, "llama-3.1-405b", func(s *spec.Spec) { s.B, s.S = 4, 8192; s.Train.Optimizer = "sgd" }), sheet
 }

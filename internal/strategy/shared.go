@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
 )
 
@@ -68,12 +68,12 @@ func (pr *pricing) freedByHead() int64 {
 // every option goes with that layer (an encoder's output, in the first layer of the decoder). late is all that the forward
 // pass lets go of in a layer but the first, or in the head, unless it is kept.
 // several are those of them that a layer made.
-func sharedBy(p *memory.Program, options []plan.Option) (out []shared, late []dropped, always int64, several map[model.StorageID]bool, err error) {
+func sharedBy(p *memory.Program, options []plan.Option) (out []shared, late []dropped, always int64, several map[graph.StorageID]bool, err error) {
 	g := p.Graph
 	first, _ := layerBlocks(g)
 	begin := g.Blocks[first].First
-	found := map[model.StorageID]*shared{}
-	var order []model.StorageID
+	found := map[graph.StorageID]*shared{}
+	var order []graph.StorageID
 	for k := range options {
 		s, err := lowerAll(p, options[k])
 		if err != nil {
@@ -82,7 +82,7 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, late []dr
 		before := s.Keeps(0, begin) // kept by the embedding itself, longer than by any layer
 		for l := range g.Layers {
 			for st := range s.Keeps(g.LayerOps(l)) {
-				if g.Chain && g.Storages[st].Born >= begin || before[st] || g.Storages[st].Drop == model.DropAfterBackward {
+				if g.Chain && g.Storages[st].Born >= begin || before[st] || g.Storages[st].Drop == graph.DropAfterBackward {
 					continue
 				}
 				sh := found[st]
@@ -99,7 +99,7 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, late []dr
 		}
 	}
 	slices.Sort(order)
-	several = map[model.StorageID]bool{}
+	several = map[graph.StorageID]bool{}
 	for _, st := range order {
 		sh := found[st]
 		if in := droppedIn(g, st); in > 0 {
@@ -149,7 +149,7 @@ func holdsOwnOutput(p *memory.Program) (bool, error) {
 				continue
 			}
 			for i := next.First; i < next.End; i++ {
-				if slices.ContainsFunc(g.Inputs(&g.Ops[i]), func(t model.TensorID) bool { return g.Tensors[t].Storage == st }) {
+				if slices.ContainsFunc(g.Inputs(&g.Ops[i]), func(t graph.TensorID) bool { return g.Tensors[t].Storage == st }) {
 					return true, nil
 				}
 			}
@@ -168,7 +168,7 @@ func (s *shared) contested() bool {
 // droppedIn is the layer in which the forward pass lets go of a storage unless it is kept for backward (between two stacks,
 // the layer behind: memory.BlockProfile), the number of layers if the head does, −1 if it is held to the end or gone before
 // the layers.
-func droppedIn(g *model.Graph, st model.StorageID) int {
+func droppedIn(g *graph.Graph, st graph.StorageID) int {
 	drop := g.Storages[st].Drop
 	if drop < 0 || int(drop) >= len(g.Ops) {
 		return -1

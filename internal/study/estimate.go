@@ -9,7 +9,7 @@ import (
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/unit"
 )
 
@@ -217,7 +217,7 @@ func (e *Estimation) choose(i int) {
 }
 
 // assumptions are what the spec left open, and what the graph rests on.
-func (s *Study) assumptions(g *model.Graph) []string {
+func (s *Study) assumptions(g *graph.Graph) []string {
 	return append(append([]string{}, s.Spec.Defaults...), g.Assumptions...)
 }
 
@@ -310,7 +310,7 @@ func timeOf(tl *memory.Timeline, tokens int64) *Time {
 	}
 }
 
-func (s *Study) describe(g *model.Graph) Model {
+func (s *Study) describe(g *graph.Graph) Model {
 	t := s.Spec
 	m := Model{
 		Name: t.Name, Arch: t.Arch, Layers: g.Layers, Batch: t.B, Seq: t.S, GradAccum: max(1, t.Train.GradAccum),

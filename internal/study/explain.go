@@ -8,6 +8,8 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/unit"
 )
 
@@ -107,9 +109,9 @@ func (e *Estimation) contribution(p *Simulation, text string) (*Assumption, erro
 	case word == "norm" && model.FusesNorm(e.study.Spec):
 		return without("against the same norm in one kernel, --norm "+fusedNorm, model.Overrides{Norm: fusedNorm})
 	case strings.HasPrefix(word, "dropout"):
-		spec := *e.study.Spec
-		spec.Dropout = model.Dropout{}
-		other, err := New(&spec, e.study.Request)
+		s := *e.study.Spec
+		s.Dropout = spec.Dropout{}
+		other, err := New(&s, e.study.Request)
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +200,7 @@ func (e *Estimation) longer(p *Simulation) ([]string, error) {
 }
 
 // upcast is what 16-bit embedding and head weights take more in fp32.
-func upcast(g *model.Graph) unit.Bytes {
+func upcast(g *graph.Graph) unit.Bytes {
 	var n unit.Bytes
 	for _, p := range g.Params {
 		if p.Bytes == 2*p.Count && !p.Trained && slices.ContainsFunc([]string{"embed", "wte", "wpe", "lm_head"}, func(part string) bool { return strings.Contains(p.Name, part) }) {

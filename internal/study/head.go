@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/strategy"
 	"ckptplan/internal/unit"
 )
@@ -24,21 +24,21 @@ var HeadChoices = []string{DropLogits, ChunkedLoss}
 var lossChunks = []int{2, 4, 8, 16, 32}
 
 // heads is the head's menu: the spec as it is, and what the user allows beside it, each with a warning that says so.
-func (s *Study) heads() []*model.Spec {
-	out := []*model.Spec{s.Spec}
-	add := func(warning string, change func(*model.Train)) {
+func (s *Study) heads() []*spec.Spec {
+	out := []*spec.Spec{s.Spec}
+	add := func(warning string, change func(*spec.Train)) {
 		t := *s.Spec
 		change(&t.Train)
 		t.Warnings = append(slices.Clone(t.Warnings), warning)
 		out = append(out, &t)
 	}
 	if slices.Contains(s.Allow, DropLogits) && s.Spec.Train.KeepLogits {
-		add("chosen by --allow: --keep-logits=false, the model's output is freed before backward", func(t *model.Train) { t.KeepLogits = false })
+		add("chosen by --allow: --keep-logits=false, the model's output is freed before backward", func(t *spec.Train) { t.KeepLogits = false })
 	}
 	if slices.Contains(s.Allow, ChunkedLoss) && s.Spec.Chunkable() {
 		for _, n := range lossChunks {
 			if n > s.Spec.Train.LossChunks && n <= s.Spec.B*s.Spec.S {
-				add(fmt.Sprintf("chosen by --allow: --loss-chunks %d, head and loss in parts, each recomputed", n), func(t *model.Train) { t.LossChunks = n })
+				add(fmt.Sprintf("chosen by --allow: --loss-chunks %d, head and loss in parts, each recomputed", n), func(t *spec.Train) { t.LossChunks = n })
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/optimizer"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/unit"
@@ -50,7 +51,7 @@ type change struct {
 }
 
 // changes lists what may lower the peak of a spec under a plan.
-func changes(s *model.Spec, full bool) []change {
+func changes(s *spec.Spec, full bool) []change {
 	var cs []change
 	if !full {
 		cs = append(cs, change{words: "checkpoint every layer", flags: "--strategy full", full: true})

@@ -8,6 +8,7 @@ import (
 	"ckptplan/internal/export"
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy"
 	"ckptplan/internal/unit"
@@ -145,14 +146,14 @@ func TestAllowedHeadByObjective(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := model.Load("spec.yaml", []byte("{arch: t5, L: 2, decoder_L: 2, S: 96, decoder_S: 64, H: 64, B: 4, heads: 4, ffn: 128, vocab: 3000, dtype: bf16}"))
+	sx, err := model.Load("spec.yaml", []byte("{arch: t5, L: 2, decoder_L: 2, S: 96, decoder_S: 64, H: 64, B: 4, heads: 4, ffn: 128, vocab: 3000, dtype: bf16}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	dropped := *spec
+	dropped := *sx
 	dropped.Train.KeepLogits = false
 	for _, objective := range []Objective{Memory, MaxBatch, Throughput} {
-		ask := func(spec *model.Spec, allow ...string) (*Optimization, error) {
+		ask := func(spec *spec.Spec, allow ...string) (*Optimization, error) {
 			s, err := New(spec, Request{Request: strategy.Request{Class: "flat", Sheet: sheet, Budget: 30_000_000}, Allow: allow})
 			if err != nil {
 				return nil, err
@@ -165,11 +166,11 @@ func TestAllowedHeadByObjective(t *testing.T) {
 			}
 			return s.Throughput(t.Context(), 0)
 		}
-		got, err := ask(spec, DropLogits)
+		got, err := ask(sx, DropLogits)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range []*model.Spec{spec, &dropped} {
+		for _, s := range []*spec.Spec{sx, &dropped} {
 			o, err := ask(s)
 			if err != nil {
 				t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"ckptplan/internal/export"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy"
 )
@@ -41,20 +43,20 @@ type Card struct {
 
 // Study answers questions about one spec.
 type Study struct {
-	Spec *model.Spec
+	Spec *spec.Spec
 	Request
 
 	programs *memory.Programs
 }
 
 // New starts a study. The error is about the model: a class that is not modelled, or adapters in one that has none.
-func New(spec *model.Spec, req Request) (*Study, error) {
+func New(spec *spec.Spec, req Request) (*Study, error) {
 	s := &Study{Spec: spec, Request: req, programs: memory.NewPrograms(spec, req.CPU)}
 	p, err := s.programs.Kind("none")
 	if err != nil {
 		return nil, err
 	}
-	if spec.Train.LoRA != nil && !slices.ContainsFunc(p.Graph.Params, func(p model.Param) bool { return p.Trained }) {
+	if spec.Train.LoRA != nil && !slices.ContainsFunc(p.Graph.Params, func(p graph.Param) bool { return p.Trained }) {
 		return nil, fmt.Errorf("LoRA is not modelled for arch %s", spec.Arch)
 	}
 	return s, nil
@@ -72,7 +74,7 @@ func (s *Study) Vary(o model.Overrides) (*Study, error) {
 // Vary is a spec with other settings of its training step. What it assumes and warns of stays: the user did not choose the
 // settings. A length is that of both stacks of an encoder-decoder model, and moves max_positions where nothing is learned
 // by position. It is not checked, other settings are as those of the command line.
-func Vary(spec *model.Spec, o model.Overrides) (*model.Spec, error) {
+func Vary(spec *spec.Spec, o model.Overrides) (*spec.Spec, error) {
 	t := *spec
 	if o.Seq != nil {
 		t.S = *o.Seq

@@ -6,6 +6,7 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy"
 	"ckptplan/internal/unit"
@@ -32,7 +33,7 @@ func TestStudyGraphs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := model.Build(spec, model.Options{Checkpoint: map[string]string{"none": "none", "full": "full", "every-2": "full", "selective-attn": "selective", "offload": "selective"}[name]})
+			g, err := model.Build(spec, build.Options{Checkpoint: map[string]string{"none": "none", "full": "full", "every-2": "full", "selective-attn": "selective", "offload": "selective"}[name]})
 			if err != nil {
 				t.Fatal(err)
 			}

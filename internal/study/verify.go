@@ -9,7 +9,8 @@ import (
 
 	"ckptplan/internal/exec"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/dtype"
 	"ckptplan/internal/unit"
 )
 
@@ -250,15 +251,15 @@ func (s *Study) cpuNotes() []string {
 }
 
 // significand is the number of bits of the type that products are computed in.
-func significand(p model.Precision) int {
+func significand(p dtype.Precision) int {
 	compute := p.Weights()
 	if low, on := p.Autocast(); on {
 		compute = low
 	}
 	switch compute {
-	case model.BF16:
+	case dtype.BF16:
 		return 8
-	case model.F16:
+	case dtype.F16:
 		return 11
 	}
 	return 24
@@ -280,7 +281,7 @@ func (s *Study) NeedOf(x *Simulation) unit.Bytes {
 // HostBytes is what the host engine needs for a plan: every number takes 4 bytes there.
 func (x *Simulation) HostBytes() unit.Bytes {
 	peak := unit.Bytes(x.Timeline.Peak.Bytes)
-	if model.SpecOf(x.Timeline.Graph()).Precision.Weights().Size() < 4 {
+	if build.SpecOf(x.Timeline.Graph()).Precision.Weights().Size() < 4 {
 		peak *= 2
 	}
 	return peak

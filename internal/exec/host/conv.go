@@ -1,10 +1,10 @@
 package host
 
-import "ckptplan/internal/model"
+import "ckptplan/internal/model/graph"
 
 // patches are the pixels under each output of a convolution whose patches touch and do not overlap, as rows:
 // [B·side·side, channels·patch·patch].
-func patches(x view, w model.Dims) view {
+func patches(x view, w graph.Dims) view {
 	n, ch, p := x.Shape.D[0], x.Shape.D[1], w.D[2]
 	side := x.Shape.D[2] / p
 	px, size := x.Reals(), x.Shape.D[2]
@@ -59,7 +59,7 @@ func conv2DInput(c *call) {
 }
 
 // unpatch puts rows of patches back to their pixels.
-func unpatch(t view, w model.Dims, cols []float32) {
+func unpatch(t view, w graph.Dims, cols []float32) {
 	n, ch, p := t.Shape.D[0], t.Shape.D[1], w.D[2]
 	size := t.Shape.D[2]
 	side := size / p

@@ -7,7 +7,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
 )
 
 // matmul is a·b for matrices, or for batches of them, as row-major values. Products are summed in float32 in an order
@@ -45,9 +46,9 @@ func addRow(x, row []float32) []float32 {
 
 // scratch is a matrix of a kernel's own, which the device does not count: a library's workspace.
 func scratch(values []float32, rows, cols int64) view {
-	s := model.Shape(rows, cols)
+	s := graph.Shape(rows, cols)
 	mem := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))
-	return view{gpu.View{Tensor: gpu.Tensor{Shape: s, Stride: s.Contiguous(), DType: model.F32}, Mem: mem}}
+	return view{gpu.View{Tensor: gpu.Tensor{Shape: s, Stride: s.Contiguous(), DType: dtype.F32}, Mem: mem}}
 }
 
 // asMatrix is a contiguous tensor as rows × cols.

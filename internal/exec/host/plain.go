@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
 )
 
 // plainKernels are the ops without gradient, by the name that the profiler shows: positions, masks, rotary tables, shifted
@@ -95,7 +95,7 @@ func plainOuter(c *call) {
 }
 
 func plainOnes(c *call) {
-	if c.out[0].DType == model.Bool {
+	if c.out[0].DType == dtype.Bool {
 		plainMask(func(*call, int64, int64) bool { return true })(c)
 		return
 	}
@@ -187,7 +187,7 @@ func plainAnd(c *call) {
 
 // plainAdditive turns a boolean mask into one to be added to scores: 0, or the type's lowest finite number.
 func plainAdditive(c *call) {
-	low := map[model.DType]float64{model.F32: -math.MaxFloat32, model.BF16: -0x1.fep127, model.F16: -65504}[c.out[0].DType]
+	low := map[dtype.DType]float64{dtype.F32: -math.MaxFloat32, dtype.BF16: -0x1.fep127, dtype.F16: -65504}[c.out[0].DType]
 	out := make([]float32, c.out[0].Count())
 	for i, v := range c.in[0].broadcast(c.out[0].Shape).Bools() {
 		if !v {

@@ -2,13 +2,14 @@ package host
 
 import (
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
 )
 
 // view is an argument of a kernel.
 type view struct{ gpu.View }
 
-func (v view) broadcast(to model.Dims) view { v.Tensor = v.Broadcast(to); return v }
+func (v view) broadcast(to graph.Dims) view { v.Tensor = v.Broadcast(to); return v }
 
 func (v view) part(i int64) view { v.Tensor = v.Part(i); return v }
 
@@ -21,9 +22,9 @@ func (v view) copyFrom(src view) {
 	switch {
 	case gpu.Real(v.DType):
 		v.SetReals(src.Reals())
-	case v.DType == model.Bool:
+	case v.DType == dtype.Bool:
 		v.SetBools(src.Bools())
-	case gpu.Real(src.DType) || src.DType == model.Bool:
+	case gpu.Real(src.DType) || src.DType == dtype.Bool:
 		out := make([]int64, src.Count())
 		for i, x := range src.Reals() {
 			out[i] = int64(x)
@@ -39,7 +40,7 @@ func (v view) fill(x float32) {
 	switch n := v.Count(); {
 	case gpu.Real(v.DType):
 		v.SetReals(each(make([]float32, n), func(float32) float32 { return x }))
-	case v.DType == model.Bool:
+	case v.DType == dtype.Bool:
 		v.SetBools(make([]bool, n))
 	default:
 		v.SetInts(filled(n, int64(x)))
@@ -47,7 +48,7 @@ func (v view) fill(x float32) {
 }
 
 // reduced are the sums of a tensor over the dimensions that are 1 in kept.
-func reduced(v view, kept model.Dims) []float32 {
+func reduced(v view, kept graph.Dims) []float32 {
 	total := make([]float64, kept.Count())
 	at := gpu.Tensor{Shape: kept, Stride: kept.Contiguous()}.Broadcast(v.Shape)
 	x := v.Reals()

@@ -1,18 +1,16 @@
 package interpreter
 
-import (
-	"ckptplan/internal/model"
-)
+import "ckptplan/internal/model/graph"
 
 // node is an op's node in the autograd graph: what it saved.
 type node struct {
 	engine *engine
-	id     model.OpID
-	op     *model.Op
+	id     graph.OpID
+	op     *graph.Op
 	saved  []savedTensor
 
 	// While its formula runs: saved tensors by slot, those of them that nothing else holds, temporaries.
-	values   map[model.Slot]tensor
+	values   map[graph.Slot]tensor
 	borrowed []*buffer
 	temps    [5]*gradient
 	joint    [4]*gradient // results of a kernel that makes all gradients
@@ -20,8 +18,8 @@ type node struct {
 
 // savedTensor is one saved tensor: held, dropped by a checkpoint, or sent to the host.
 type savedTensor struct {
-	slot   model.Slot
-	tensor model.TensorID
+	slot   graph.Slot
+	tensor graph.TensorID
 	buf    *buffer
 	point  *checkpoint
 	host   *hostCopy
@@ -53,7 +51,7 @@ func (e *engine) backward() {
 }
 
 // isLeaf is true for a tensor that requires grad and that no node made.
-func (e *engine) isLeaf(t model.TensorID) bool {
+func (e *engine) isLeaf(t graph.TensorID) bool {
 	x := &e.g.Tensors[t]
 	return x.Param >= 0 || x.Producer < 0 || e.g.Ops[x.Producer].Needs == 0
 }
@@ -110,7 +108,7 @@ func (n *node) run() {
 		}
 	}
 	n.release()
-	var complete []model.TensorID
+	var complete []graph.TensorID
 	for k, g := range made {
 		if g != nil && e.deliver(ins[k], g) {
 			complete = append(complete, ins[k])
@@ -124,7 +122,7 @@ func (n *node) run() {
 // unpack makes the saved tensors readable: a checkpoint's are recomputed, those on the host come back.
 func (n *node) unpack() {
 	e := n.engine
-	n.values = map[model.Slot]tensor{}
+	n.values = map[graph.Slot]tensor{}
 	for i := range n.saved {
 		s := &n.saved[i]
 		x := &e.g.Tensors[s.tensor]

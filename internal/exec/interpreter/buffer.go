@@ -5,7 +5,8 @@ import (
 	"slices"
 
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/unit"
 )
 
@@ -13,7 +14,7 @@ import (
 type buffer struct {
 	engine  *engine
 	ptr     gpu.DevicePtr
-	dtype   model.DType
+	dtype   dtype.DType
 	count   int64 // elements
 	refs    int
 	version int // how often it was written after its own op made it
@@ -35,7 +36,7 @@ func must(err error) {
 }
 
 // alloc takes n elements on the device, with one holder. Their content is undefined.
-func (e *engine) alloc(name string, dt model.DType, n int64) *buffer {
+func (e *engine) alloc(name string, dt dtype.DType, n int64) *buffer {
 	b := &buffer{engine: e, dtype: dt, count: n, refs: 1, name: name}
 	ptr, err := e.device.Alloc(b.bytes())
 	if err != nil {
@@ -48,7 +49,7 @@ func (e *engine) alloc(name string, dt model.DType, n int64) *buffer {
 }
 
 // zeros is an allocation of n zeros.
-func (e *engine) zeros(name string, dt model.DType, n int64) *buffer {
+func (e *engine) zeros(name string, dt dtype.DType, n int64) *buffer {
 	b := e.alloc(name, dt, n)
 	e.fill(b.whole(), 0)
 	return b
@@ -79,12 +80,12 @@ func (b *buffer) alive() {
 
 // whole is the buffer as a vector.
 func (b *buffer) whole() tensor {
-	s := model.Shape(b.count)
+	s := graph.Shape(b.count)
 	return b.view(s, s.Contiguous(), 0)
 }
 
 // view is a tensor on the buffer.
-func (b *buffer) view(shape, stride model.Dims, offset int64) tensor {
+func (b *buffer) view(shape, stride graph.Dims, offset int64) tensor {
 	return tensor{gpu.Tensor{Ptr: b.ptr, Shape: shape, Stride: stride, Offset: offset, DType: b.dtype}, b}
 }
 
@@ -95,7 +96,7 @@ type tensor struct {
 }
 
 // over is a graph's tensor over a buffer.
-func over(x *model.Tensor, b *buffer) tensor { return b.view(x.Shape, x.Stride, x.Offset) }
+func over(x *graph.Tensor, b *buffer) tensor { return b.view(x.Shape, x.Stride, x.Offset) }
 
 // at is the tensor as a kernel's argument.
 func (t tensor) at() gpu.Tensor {

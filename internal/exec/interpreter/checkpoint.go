@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 )
 
 // checkpoint is one call of torch.utils.checkpoint (non-reentrant): what it keeps for running its region again, and,
@@ -17,10 +17,10 @@ type checkpoint struct {
 
 	// inputs are the storages that the region reads and others made, sent those of them that went to the host. A
 	// checkpoint inside another has them from the outer one's recompute on.
-	inputs map[model.StorageID]*buffer
-	sent   map[model.StorageID]*hostCopy
+	inputs map[graph.StorageID]*buffer
+	sent   map[graph.StorageID]*hostCopy
 	// cache are the outputs of cached ops.
-	cache map[model.OpID][]cachedOutput
+	cache map[graph.OpID][]cachedOutput
 	// packs is how many tensors its region saved in forward, inner checkpoints' inputs counted as one each; left is how
 	// many of them the recompute has not come to.
 	packs, left int
@@ -33,19 +33,19 @@ type checkpoint struct {
 
 // packed names a saved tensor of a region: an op and a slot of its row.
 type packed struct {
-	op   model.OpID
-	slot model.Slot
+	op   graph.OpID
+	slot graph.Slot
 }
 
 type cachedOutput struct {
-	storage model.StorageID
+	storage graph.StorageID
 	buf     *buffer
 	version int
 }
 
 // enter begins the checkpoints whose regions start at op i inside region r, outermost first. In a recompute it only
 // captures the inputs of the next inner ones, and gives false if nothing more is needed.
-func (f *frame) enter(r int32, i model.OpID) bool {
+func (f *frame) enter(r int32, i graph.OpID) bool {
 	e := f.engine
 	var starts []int32
 	for c := e.schedule.Owner[i]; c != r && c >= 0; c = e.schedule.Regions[c].Parent {
@@ -67,7 +67,7 @@ func (f *frame) enter(r int32, i model.OpID) bool {
 			}
 			continue
 		}
-		p := &checkpoint{engine: e, id: c, region: reg, again: map[packed]*buffer{}, cache: map[model.OpID][]cachedOutput{}}
+		p := &checkpoint{engine: e, id: c, region: reg, again: map[packed]*buffer{}, cache: map[graph.OpID][]cachedOutput{}}
 		e.points[c] = p
 		p.record.offset = e.offset
 		if reg.Parent < 0 {
@@ -97,11 +97,11 @@ func (e *engine) savesIn(reg *memory.Region) bool {
 
 // capture keeps the region's inputs as the frame has them now.
 func (p *checkpoint) capture(f *frame) {
-	p.inputs = map[model.StorageID]*buffer{}
+	p.inputs = map[graph.StorageID]*buffer{}
 	for _, st := range p.region.Inputs {
 		p.inputs[st] = f.buffer(st).hold()
 	}
-	p.sent = map[model.StorageID]*hostCopy{}
+	p.sent = map[graph.StorageID]*hostCopy{}
 	for _, st := range p.region.Sent {
 		p.sent[st] = p.engine.toHost(f.buffer(st).whole())
 	}
@@ -197,7 +197,7 @@ func (p *checkpoint) forget() {
 }
 
 // keep puts a cached op's outputs aside in forward.
-func (p *checkpoint) keep(f *frame, i model.OpID) {
+func (p *checkpoint) keep(f *frame, i graph.OpID) {
 	e := p.engine
 	for _, t := range e.g.Outputs(&e.g.Ops[i]) {
 		if st := e.g.Tensors[t].Storage; e.g.Storages[st].Born == i {
@@ -208,7 +208,7 @@ func (p *checkpoint) keep(f *frame, i model.OpID) {
 }
 
 // cached gives a recompute the outputs of a cached op instead of running it. Views are made anew: they cost nothing.
-func (f *frame) cached(i model.OpID) bool {
+func (f *frame) cached(i graph.OpID) bool {
 	p := f.point
 	if p == nil || !p.region.Cached[i] || len(p.cache[i]) == 0 {
 		return false
@@ -224,7 +224,7 @@ func (f *frame) cached(i model.OpID) bool {
 }
 
 // inRegion calls f for the checkpoint that op i is in, outside a recompute that of its innermost region.
-func (e *engine) inRegion(i model.OpID, f func(p *checkpoint)) {
+func (e *engine) inRegion(i graph.OpID, f func(p *checkpoint)) {
 	if own := e.schedule.Owner[i]; own >= 0 && e.points[own] != nil {
 		f(e.points[own])
 	}

@@ -12,7 +12,8 @@ import (
 	"ckptplan/internal/exec"
 	"ckptplan/internal/exec/random"
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
 )
 
 // stream is where a weight's or an input's values come from: the seed and its name, whatever else the graph has. Dropout
@@ -27,7 +28,7 @@ func (e *engine) stream(name string) random.Stream {
 func (e *engine) initialise() {
 	for i := range e.g.Storages {
 		s := &e.g.Storages[i]
-		if s.Born != model.None {
+		if s.Born != graph.None {
 			continue
 		}
 		e.goOn()
@@ -36,10 +37,10 @@ func (e *engine) initialise() {
 		r := e.stream(s.Name)
 		values := make([]float32, b.count)
 		ints := make([]int64, b.count)
-		fill := e.g.Step.Fills[model.StorageID(i)]
+		fill := e.g.Step.Fills[graph.StorageID(i)]
 		switch {
-		case s.Role == model.Parameter:
-			e.initWeight(model.StorageID(i), values, r)
+		case s.Role == graph.Parameter:
+			e.initWeight(graph.StorageID(i), values, r)
 		case fill.Base != 0:
 			for k := range values {
 				values[k] = float32(math.Pow(fill.Base, -float64(k)/float64(len(values))))
@@ -64,7 +65,7 @@ func (e *engine) initialise() {
 		switch {
 		case gpu.Real(b.dtype):
 			b.set(values)
-		case b.dtype == model.Bool:
+		case b.dtype == dtype.Bool:
 			e.fill(b.whole(), 0)
 		default:
 			b.setInts(ints)
@@ -73,8 +74,8 @@ func (e *engine) initialise() {
 }
 
 // initWeight draws a matrix with variance 1/columns, a vector of weights around 1 and a vector of biases around 0.
-func (e *engine) initWeight(st model.StorageID, values []float32, r random.Stream) {
-	var shape model.Dims
+func (e *engine) initWeight(st graph.StorageID, values []float32, r random.Stream) {
+	var shape graph.Dims
 	for _, p := range e.g.Params {
 		if x := &e.g.Tensors[p.Tensor]; x.Storage == st {
 			shape = x.Shape

@@ -12,7 +12,8 @@ import (
 	"ckptplan/internal/exec"
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/unit"
 )
 
@@ -41,17 +42,17 @@ type Options struct {
 // captured or cached it, or a gradient.
 type engine struct {
 	ctx      context.Context
-	g        *model.Graph
+	g        *graph.Graph
 	schedule *memory.Schedule
 	name     string
 	device   gpu.Device
 	seed     uint64
 	fault    Fault
 
-	types   []model.DType // by storage
+	types   []dtype.DType // by storage
 	static  []*buffer     // by storage: parameters, buffers, inputs
-	last    []model.OpID  // by storage: the last op of forward that reads it
-	late    map[model.OpID][]model.StorageID
+	last    []graph.OpID  // by storage: the last op of forward that reads it
+	late    map[graph.OpID][]graph.StorageID
 	nodes   []*node       // by op: what autograd saved
 	points  []*checkpoint // by region, of the forward pass that ran last
 	top     *frame        // the forward pass's frame, while locals of it outlive it
@@ -126,8 +127,8 @@ func newEngine(ctx context.Context, o Options) *engine {
 	g := o.Schedule.Program.Graph
 	e := &engine{
 		ctx: ctx, g: g, schedule: o.Schedule, name: o.Engine, device: o.Device, seed: uint64(o.Seed), fault: o.Fault,
-		types: make([]model.DType, len(g.Storages)), static: make([]*buffer, len(g.Storages)), last: make([]model.OpID, len(g.Storages)),
-		late: map[model.OpID][]model.StorageID{}, grads: make([]*gradient, len(g.Params)), moment: make([][]*buffer, len(g.Params)),
+		types: make([]dtype.DType, len(g.Storages)), static: make([]*buffer, len(g.Storages)), last: make([]graph.OpID, len(g.Storages)),
+		late: map[graph.OpID][]graph.StorageID{}, grads: make([]*gradient, len(g.Params)), moment: make([][]*buffer, len(g.Params)),
 		result: &stepLevels{},
 	}
 	for i := len(g.Tensors) - 1; i >= 0; i-- { // a storage's first tensor has its type
@@ -135,12 +136,12 @@ func newEngine(ctx context.Context, o Options) *engine {
 	}
 	for i := range g.Ops {
 		for _, t := range g.Inputs(&g.Ops[i]) {
-			e.last[g.Tensors[t].Storage] = model.OpID(i)
+			e.last[g.Tensors[t].Storage] = graph.OpID(i)
 		}
 	}
 	for i := range g.Storages {
-		if s := &g.Storages[i]; s.Born != model.None {
-			e.late[s.Drop] = append(e.late[s.Drop], model.StorageID(i))
+		if s := &g.Storages[i]; s.Born != graph.None {
+			e.late[s.Drop] = append(e.late[s.Drop], graph.StorageID(i))
 		}
 	}
 	return e

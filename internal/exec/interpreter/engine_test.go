@@ -10,6 +10,7 @@ import (
 	"ckptplan/internal/exec"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/thorough"
 )
@@ -32,7 +33,7 @@ func program(t testing.TB, doc string) *memory.Program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := model.Build(s, model.Options{})
+	g, err := model.Build(s, build.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

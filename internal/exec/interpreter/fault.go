@@ -5,7 +5,8 @@ import (
 
 	"ckptplan/internal/exec"
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
 )
 
 // Fault is one of the classic mistakes of checkpointing.
@@ -23,9 +24,9 @@ const (
 // record is what a checkpoint remembers of its forward to tell whether its recompute is the same.
 type record struct {
 	offset   uint64 // the generator's counter
-	versions map[model.StorageID]int
-	inputs   map[model.StorageID]fingerprint
-	ops      map[model.OpID]opRecord
+	versions map[graph.StorageID]int
+	inputs   map[graph.StorageID]fingerprint
+	ops      map[graph.OpID]opRecord
 	told     bool
 }
 
@@ -41,7 +42,7 @@ func (t tensor) fingerprint() fingerprint {
 	f := fingerprint{1469598103934665603, 1469598103934665603}
 	const prime = 1099511628211 // FNV-1a over words
 	values := t.glance()
-	if t.DType != model.F32 && t.DType != model.F16 { // bfloat16 is rounded already; integers and booleans are not rounded
+	if t.DType != dtype.F32 && t.DType != dtype.F16 { // bfloat16 is rounded already; integers and booleans are not rounded
 		for _, v := range values {
 			f.exact = (f.exact ^ uint64(math.Float32bits(v))) * prime
 		}
@@ -57,7 +58,7 @@ func (t tensor) fingerprint() fingerprint {
 
 // capture remembers the inputs.
 func (r *record) capture(p *checkpoint) {
-	r.versions, r.inputs = map[model.StorageID]int{}, map[model.StorageID]fingerprint{}
+	r.versions, r.inputs = map[graph.StorageID]int{}, map[graph.StorageID]fingerprint{}
 	for st, b := range p.inputs {
 		r.versions[st], r.inputs[st] = b.version, b.whole().fingerprint()
 	}
@@ -82,10 +83,10 @@ func (p *checkpoint) differs(what string) {
 }
 
 // before and after are called around every op of a region, in forward and in recompute.
-func (p *checkpoint) before(f *frame, i model.OpID) {
+func (p *checkpoint) before(f *frame, i graph.OpID) {
 	if f.point == nil {
 		if p.record.ops == nil {
-			p.record.ops = map[model.OpID]opRecord{}
+			p.record.ops = map[graph.OpID]opRecord{}
 		}
 		p.record.ops[i] = opRecord{offset: p.engine.offset}
 		return
@@ -95,13 +96,13 @@ func (p *checkpoint) before(f *frame, i model.OpID) {
 	}
 }
 
-func (p *checkpoint) after(f *frame, i model.OpID) {
+func (p *checkpoint) after(f *frame, i graph.OpID) {
 	e := p.engine
 	op := &e.g.Ops[i]
 	if f.point == nil && p.region.Cached[i] {
 		p.keep(f, i)
 	}
-	if op.Row().Work == model.Free {
+	if op.Row().Work == graph.Free {
 		return
 	}
 	rec := p.record.ops[i]
@@ -126,13 +127,13 @@ func (p *checkpoint) after(f *frame, i model.OpID) {
 }
 
 // spoil is FaultInPlace: op i, the last of all to read an input of its region, adds 1 to it.
-func (p *checkpoint) spoil(f *frame, i model.OpID) {
+func (p *checkpoint) spoil(f *frame, i graph.OpID) {
 	e := p.engine
 	if e.fault != FaultInPlace {
 		return
 	}
 	for _, st := range p.region.Inputs {
-		if e.last[st] != i || e.g.Storages[st].Born == model.None || p.region.Cached[i] {
+		if e.last[st] != i || e.g.Storages[st].Born == graph.None || p.region.Cached[i] {
 			continue
 		}
 		b := f.buffer(st)
@@ -146,12 +147,12 @@ func (p *checkpoint) spoil(f *frame, i model.OpID) {
 }
 
 // storeType is the type that a new storage has: the graph's, or another under FaultPrecision.
-func (e *engine) storeType(dt model.DType) model.DType {
+func (e *engine) storeType(dt dtype.DType) dtype.DType {
 	if e.fault != FaultPrecision || e.again == 0 || !gpu.Real(dt) {
 		return dt
 	}
-	if dt == model.F32 {
-		return model.BF16
+	if dt == dtype.F32 {
+		return dtype.BF16
 	}
-	return model.F32
+	return dtype.F32
 }

@@ -5,7 +5,8 @@ import (
 
 	"ckptplan/internal/exec"
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
 )
 
 // formula runs the backward steps of the op's row and gives the gradients of its inputs. A step for a temporary runs if
@@ -15,14 +16,14 @@ func (n *node) formula() []*gradient {
 	steps := n.op.Row().Back
 	for i := range steps {
 		s := &steps[i]
-		if s.How == model.Slices || s.How == model.Selects {
+		if s.How == graph.Slices || s.How == graph.Selects {
 			n.parts(s.How, made)
 			continue
 		}
 		if !n.needed(steps[i:]) {
 			continue
 		}
-		if s.How == model.Release {
+		if s.How == graph.Release {
 			n.forget(s.Out.Temp())
 			continue
 		}
@@ -45,7 +46,7 @@ func (n *node) formula() []*gradient {
 }
 
 // needed is whether the input that the first of the steps serves requires a gradient.
-func (n *node) needed(steps []model.Call) bool {
+func (n *node) needed(steps []graph.Call) bool {
 	for i := range steps {
 		if k := steps[i].Out.Input(); k >= 0 {
 			return n.op.Needs&(1<<k) != 0
@@ -62,8 +63,8 @@ func (n *node) forget(temp int) {
 }
 
 // grad is the gradient or temporary that a slot holds, or nil.
-func (n *node) grad(s model.Slot) *gradient {
-	if s == model.G0 {
+func (n *node) grad(s graph.Slot) *gradient {
+	if s == graph.G0 {
 		return n.engine.pending[n.engine.g.Outputs(n.op)[0]]
 	}
 	if k := s.Temp(); k >= 0 {
@@ -73,7 +74,7 @@ func (n *node) grad(s model.Slot) *gradient {
 }
 
 // meta is what is known of a slot's tensor without reading it.
-func (n *node) meta(s model.Slot) gpu.Tensor {
+func (n *node) meta(s graph.Slot) gpu.Tensor {
 	if g := n.grad(s); g != nil {
 		return g.Tensor
 	}
@@ -85,13 +86,13 @@ func (n *node) meta(s model.Slot) gpu.Tensor {
 	return gpu.Tensor{Shape: x.Shape, Stride: x.Stride, Offset: x.Offset, DType: x.DType}
 }
 
-func (n *node) shape(s model.Slot) model.Dims { return n.meta(s).Shape }
+func (n *node) shape(s graph.Slot) graph.Dims { return n.meta(s).Shape }
 
 // has is whether the op has a tensor in that slot.
-func (n *node) has(s model.Slot) bool { return n.engine.g.Tensor(n.op, s) >= 0 }
+func (n *node) has(s graph.Slot) bool { return n.engine.g.Tensor(n.op, s) >= 0 }
 
 // value is a slot's tensor to be read. A forward tensor can be read only if the op's row saves it.
-func (n *node) value(s model.Slot) tensor {
+func (n *node) value(s graph.Slot) tensor {
 	if g := n.grad(s); g != nil {
 		return g.tensor
 	}
@@ -109,30 +110,30 @@ func (e *UndeclaredReadError) Error() string {
 	return fmt.Sprintf("the backward of %s reads %s, which its row does not save", e.Op, e.Slot)
 }
 
-func slotName(s model.Slot) string {
+func slotName(s graph.Slot) string {
 	switch {
-	case s >= model.O0 && s <= model.O4:
-		return fmt.Sprintf("output %d", s-model.O0)
-	case s >= model.I0 && s <= model.I3:
-		return fmt.Sprintf("input %d", s-model.I0)
+	case s >= graph.O0 && s <= graph.O4:
+		return fmt.Sprintf("output %d", s-graph.O0)
+	case s >= graph.I0 && s <= graph.I3:
+		return fmt.Sprintf("input %d", s-graph.I0)
 	}
 	return fmt.Sprintf("slot %d", s)
 }
 
 // makesNew reports whether a step has a kernel of its own, which computes a new tensor.
-func makesNew(h model.How) bool {
-	return h == model.Elementwise || h == model.Full || h == model.Like
+func makesNew(h graph.How) bool {
+	return h == graph.Elementwise || h == graph.Full || h == graph.Like
 }
 
 // step runs one step of the formula and gives a reference to its result.
-func (n *node) step(s *model.Call) *gradient {
+func (n *node) step(s *graph.Call) *gradient {
 	a := n.grad(s.Args[0])
 	switch s.How {
-	case model.Pass:
+	case graph.Pass:
 		return a.hold()
-	case model.Elementwise, model.Full, model.Like:
+	case graph.Elementwise, graph.Full, graph.Like:
 		return n.kernel(s)
-	case model.Cast:
+	case graph.Cast:
 		to := n.meta(s.Args[1]).DType
 		if a.DType == to {
 			return a.hold()
@@ -140,31 +141,31 @@ func (n *node) step(s *model.Call) *gradient {
 		c := n.engine.newGrad(s.Aten, to, a.Shape, like(a.Tensor))
 		n.engine.apply(gpu.Copy, c.at(), a.at())
 		return c
-	case model.Reshape:
+	case graph.Reshape:
 		to := n.shape(s.Args[1])
-		if st, ok := model.ViewStrides(a.Shape, a.Stride, to); ok {
+		if st, ok := graph.ViewStrides(a.Shape, a.Stride, to); ok {
 			return a.viewOf(to, st)
 		}
 		c := n.engine.newGrad("aten.clone", a.DType, to, to.Contiguous())
 		n.engine.apply(gpu.Copy, c.at(), a.at())
 		return c
-	case model.Swap:
+	case graph.Swap:
 		i, j := int(n.op.Attr.A), int(n.op.Attr.B)
 		return a.viewOf(a.Shape.Swap(i, j), a.Stride.Swap(i, j))
-	case model.Fold:
+	case graph.Fold:
 		i := int(n.op.Attr.A)
 		return a.viewOf(a.Shape.Remove(i), a.Stride.Remove(i))
-	case model.Unfold:
+	case graph.Unfold:
 		i := int(n.op.Attr.A)
 		return a.viewOf(a.Shape.Insert(i, 1), a.Stride.Insert(i, 1))
-	case model.SumTo:
+	case graph.SumTo:
 		return n.engine.sumTo(a, n.shape(s.Args[1]))
-	case model.Spread:
+	case graph.Spread:
 		b := a.Broadcast(n.shape(s.Args[1]))
 		return a.viewOf(b.Shape, b.Stride)
-	case model.MatLeft, model.MatRight:
+	case graph.MatLeft, graph.MatRight:
 		return n.product(s, a)
-	case model.Joined:
+	case graph.Joined:
 		return n.joined(s)
 	}
 	fail("the host engine has no backward step %d (%s)", s.How, n.op.Row().Aten)
@@ -173,13 +174,13 @@ func (n *node) step(s *model.Call) *gradient {
 
 // kernel allocates a step's result and runs its kernel. Elementwise results are laid out and promoted over all
 // arguments; full ones are contiguous, like ones keep the first argument's order of dimensions.
-func (n *node) kernel(s *model.Call) *gradient {
+func (n *node) kernel(s *graph.Call) *gradient {
 	first := n.meta(s.Args[0])
 	shape, dt := first.Shape, first.DType
-	var layouts []*model.Layout
+	var layouts []*graph.Layout
 	var second *gpu.Tensor
 	for k, sl := range s.Args {
-		if sl == model.NoSlot || n.grad(sl) == nil && !n.has(sl) {
+		if sl == graph.NoSlot || n.grad(sl) == nil && !n.has(sl) {
 			continue
 		}
 		m := n.meta(sl)
@@ -187,18 +188,18 @@ func (n *node) kernel(s *model.Call) *gradient {
 		if k == 1 {
 			second = &m
 		}
-		if s.How == model.Elementwise {
-			shape = model.Broadcast(shape, m.Shape)
-			if m.DType == model.F32 {
-				dt = model.F32
+		if s.How == graph.Elementwise {
+			shape = graph.Broadcast(shape, m.Shape)
+			if m.DType == dtype.F32 {
+				dt = dtype.F32
 			}
 		}
 	}
-	var stride model.Dims
+	var stride graph.Dims
 	switch s.How {
-	case model.Elementwise:
-		stride = model.ElementwiseStrides(shape, layouts...)
-	case model.Full:
+	case graph.Elementwise:
+		stride = graph.ElementwiseStrides(shape, layouts...)
+	case graph.Full:
 		stride = shape.Contiguous()
 		if second != nil {
 			dt = second.DType
@@ -216,7 +217,7 @@ func (n *node) kernel(s *model.Call) *gradient {
 }
 
 // compute runs the kernel of a step.
-func (n *node) compute(s *model.Call, r *gradient) {
+func (n *node) compute(s *graph.Call, r *gradient) {
 	e := n.engine
 	a := &gpu.Args{Out: []gpu.Tensor{r.at()}, Attr: n.op.Attr, Scalar: n.op.Scalar, Drop: n.op.Drop}
 	k, ok := backwardKernel(s)
@@ -230,7 +231,7 @@ func (n *node) compute(s *model.Call, r *gradient) {
 		a.Scalar = row.number(n)
 	}
 	for _, slot := range reads {
-		if slot == model.NoSlot {
+		if slot == graph.NoSlot {
 			break
 		}
 		a.In = append(a.In, n.read(slot))
@@ -239,8 +240,8 @@ func (n *node) compute(s *model.Call, r *gradient) {
 }
 
 // read is a slot's tensor as a kernel's argument, absent if the op has none.
-func (n *node) read(s model.Slot) gpu.Tensor {
-	if s == model.NoSlot || n.grad(s) == nil && !n.has(s) {
+func (n *node) read(s graph.Slot) gpu.Tensor {
+	if s == graph.NoSlot || n.grad(s) == nil && !n.has(s) {
 		return gpu.Tensor{}
 	}
 	return n.value(s).at()
@@ -268,20 +269,20 @@ func (n *node) launchJoint() {
 
 // product is a gradient of a·b: grad·bᵀ or aᵀ·grad. For a 2-D operand stored by columns, the third argument, PyTorch
 // computes the transposed product and gives a view of it (mm_mat1_backward, mm_mat2_backward).
-func (n *node) product(s *model.Call, g *gradient) *gradient {
+func (n *node) product(s *graph.Call, g *gradient) *gradient {
 	other := n.value(s.Args[1])
 	last := int(g.Shape.N) - 1
 	turned := other.at().Swapped(last-1, last)
-	var shape model.Dims
+	var shape graph.Dims
 	var a, b gpu.Tensor
-	if s.How == model.MatLeft {
+	if s.How == graph.MatLeft {
 		shape = g.Shape.With(last, other.Shape.At(-2))
 		a, b = g.at(), turned
 	} else {
 		shape = g.Shape.With(last-1, other.Shape.At(-1))
 		a, b = turned, g.at()
 	}
-	if s.Args[2] != model.NoSlot {
+	if s.Args[2] != graph.NoSlot {
 		if m := n.meta(s.Args[2]); m.Stride.D[0] == 1 && m.Stride.D[1] == m.Shape.D[0] {
 			sw := shape.Swap(0, 1)
 			r := n.engine.newGrad(s.Aten, g.DType, sw, sw.Contiguous())
@@ -297,12 +298,12 @@ func (n *node) product(s *model.Call, g *gradient) *gradient {
 }
 
 // parts gives every input of a cat or stack its part of the gradient: views.
-func (n *node) parts(how model.How, made []*gradient) {
-	g, i := n.grad(model.G0), int(n.op.Attr.A)
+func (n *node) parts(how graph.How, made []*gradient) {
+	g, i := n.grad(graph.G0), int(n.op.Attr.A)
 	at := int64(0)
 	for k, t := range n.engine.g.Inputs(n.op) {
 		shape, stride, offset := n.engine.g.Tensors[t].Shape, g.Stride, g.Offset+at*g.Stride.D[i]
-		if how == model.Selects {
+		if how == graph.Selects {
 			stride = stride.Remove(i)
 			at++
 		} else {
@@ -316,10 +317,10 @@ func (n *node) parts(how model.How, made []*gradient) {
 }
 
 // joined puts the gradients of a split's outputs side by side; zeros stand in for those that never came.
-func (n *node) joined(s *model.Call) *gradient {
+func (n *node) joined(s *graph.Call) *gradient {
 	e := n.engine
 	in, i := n.meta(s.Args[0]), int(n.op.Attr.A)
-	var dt model.DType
+	var dt dtype.DType
 	for _, o := range e.g.Outputs(n.op) {
 		if g := e.pending[o]; g != nil {
 			dt = g.DType

@@ -4,7 +4,8 @@ import (
 	"ckptplan/internal/exec/random"
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/unit"
 )
 
@@ -13,14 +14,14 @@ import (
 type frame struct {
 	engine *engine
 	point  *checkpoint // whose region is recomputed, or nil
-	locals map[model.StorageID]*buffer
+	locals map[graph.StorageID]*buffer
 	calls  []arguments // innermost last
 }
 
 // arguments are what a checkpoint inside another's region was called with: the region around it keeps nothing, but
 // the call's frame does until it returns.
 type arguments struct {
-	end  model.OpID
+	end  graph.OpID
 	bufs []*buffer
 }
 
@@ -34,7 +35,7 @@ func (f *frame) call(reg *memory.Region) {
 }
 
 // returned lets go of the arguments of the calls that end before op i.
-func (f *frame) returned(i model.OpID) {
+func (f *frame) returned(i graph.OpID) {
 	for n := len(f.calls) - 1; n >= 0 && f.calls[n].end <= i; n-- {
 		for _, b := range f.calls[n].bufs {
 			b.release()
@@ -44,11 +45,11 @@ func (f *frame) returned(i model.OpID) {
 }
 
 func (e *engine) frame(p *checkpoint) *frame {
-	return &frame{engine: e, point: p, locals: map[model.StorageID]*buffer{}}
+	return &frame{engine: e, point: p, locals: map[graph.StorageID]*buffer{}}
 }
 
 // buffer is a storage as the frame sees it.
-func (f *frame) buffer(st model.StorageID) *buffer {
+func (f *frame) buffer(st graph.StorageID) *buffer {
 	if b, ok := f.locals[st]; ok {
 		return b
 	}
@@ -64,13 +65,13 @@ func (f *frame) buffer(st model.StorageID) *buffer {
 	return nil
 }
 
-func (f *frame) tensor(t model.TensorID) tensor {
+func (f *frame) tensor(t graph.TensorID) tensor {
 	x := &f.engine.g.Tensors[t]
 	return over(x, f.buffer(x.Storage))
 }
 
 // drop lets go of a local.
-func (f *frame) drop(st model.StorageID) {
+func (f *frame) drop(st graph.StorageID) {
 	if b, ok := f.locals[st]; ok {
 		delete(f.locals, st)
 		b.release()
@@ -79,7 +80,7 @@ func (f *frame) drop(st model.StorageID) {
 
 // leave lets go of all locals: the function has returned, or its recompute was stopped.
 func (f *frame) leave() {
-	f.returned(model.OpID(len(f.engine.g.Ops)))
+	f.returned(graph.OpID(len(f.engine.g.Ops)))
 	for st := range f.locals {
 		f.drop(st)
 	}
@@ -87,7 +88,7 @@ func (f *frame) leave() {
 
 // run executes the ops first…end−1, which region r encloses (−1: none). It gives false if a recompute stopped early,
 // since everything that backward needs was there.
-func (f *frame) run(r int32, first, end model.OpID) bool {
+func (f *frame) run(r int32, first, end graph.OpID) bool {
 	for i := first; i < end; i++ {
 		f.engine.goOn()
 		f.returned(i)
@@ -105,7 +106,7 @@ func (f *frame) run(r int32, first, end model.OpID) bool {
 }
 
 // execute runs one op: autograd saves its inputs, the kernel runs, autograd saves its outputs.
-func (f *frame) execute(r int32, i model.OpID) bool {
+func (f *frame) execute(r int32, i graph.OpID) bool {
 	e := f.engine
 	op := &e.g.Ops[i]
 	if !f.save(r, i, false) {
@@ -121,7 +122,7 @@ func (f *frame) execute(r int32, i model.OpID) bool {
 }
 
 // compute allocates an op's outputs and runs its kernel.
-func (f *frame) compute(i model.OpID, op *model.Op) {
+func (f *frame) compute(i graph.OpID, op *graph.Op) {
 	e := f.engine
 	a := gpu.Args{Attr: op.Attr, Scalar: op.Scalar, Drop: op.Drop, Key: e.seed, Offset: e.offset}
 	for _, t := range e.g.Inputs(op) {
@@ -135,7 +136,7 @@ func (f *frame) compute(i model.OpID, op *model.Op) {
 			if f.locals[st] == nil {
 				f.locals[st] = e.alloc(s.Name, e.storeType(e.types[st]), s.Bytes/e.types[st].Size())
 			}
-		case op.Row().Work != model.Free:
+		case op.Row().Work != graph.Free:
 			f.buffer(st).version++ // written in place
 		}
 		a.Out = append(a.Out, f.tensor(t).at())
@@ -146,7 +147,7 @@ func (f *frame) compute(i model.OpID, op *model.Op) {
 }
 
 // save keeps what the op's row declares, inputs or outputs. It gives false when a recompute has all that it needs.
-func (f *frame) save(r int32, i model.OpID, outputs bool) bool {
+func (f *frame) save(r int32, i graph.OpID, outputs bool) bool {
 	e := f.engine
 	op := &e.g.Ops[i]
 	own := e.schedule.Owner[i]
@@ -155,7 +156,7 @@ func (f *frame) save(r int32, i model.OpID, outputs bool) bool {
 	}
 	for _, s := range op.Row().Save {
 		t := e.g.Tensor(op, s.Slot)
-		if s.If&op.Needs == 0 || t < 0 || outputs != (s.Slot >= model.O0) {
+		if s.If&op.Needs == 0 || t < 0 || outputs != (s.Slot >= graph.O0) {
 			continue
 		}
 		st := e.g.Tensors[t].Storage
@@ -168,7 +169,7 @@ func (f *frame) save(r int32, i model.OpID, outputs bool) bool {
 		}
 		k := savedTensor{slot: s.Slot, tensor: t}
 		switch {
-		case own < 0 || e.schedule.Regions[own].HostSaved && e.g.Storages[st].Role == model.Parameter:
+		case own < 0 || e.schedule.Regions[own].HostSaved && e.g.Storages[st].Role == graph.Parameter:
 			k.buf = f.buffer(st).hold()
 		case e.schedule.Regions[own].HostSaved:
 			k.host = e.toHost(f.tensor(t))
@@ -184,15 +185,15 @@ func (f *frame) save(r int32, i model.OpID, outputs bool) bool {
 
 // hostCopy is a tensor in the host's memory.
 type hostCopy struct {
-	shape model.Dims
-	dtype model.DType
+	shape graph.Dims
+	dtype dtype.DType
 	mem   []byte
 }
 
 // toHost copies a tensor to the host. A strided one is made contiguous on the device first.
 func (e *engine) toHost(t tensor) *hostCopy {
 	c := &hostCopy{shape: t.Shape, dtype: t.DType}
-	if model.IsDense(t.Shape, t.Stride) {
+	if graph.IsDense(t.Shape, t.Stride) {
 		c.mem = t.rowMajor()
 	} else {
 		b := e.alloc("aten.clone", t.DType, t.Count())
@@ -223,14 +224,14 @@ func (e *engine) forgetCopy(c *hostCopy) {
 func (e *engine) forward() {
 	e.nodes = make([]*node, len(e.g.Ops))
 	for i := range e.nodes {
-		e.nodes[i] = &node{engine: e, id: model.OpID(i), op: &e.g.Ops[i]}
+		e.nodes[i] = &node{engine: e, id: graph.OpID(i), op: &e.g.Ops[i]}
 	}
 	e.points = make([]*checkpoint, len(e.schedule.Regions))
 	e.top = e.frame(nil)
-	e.top.run(-1, 0, model.OpID(len(e.g.Ops)))
+	e.top.run(-1, 0, graph.OpID(len(e.g.Ops)))
 	e.loss = float64(e.top.tensor(e.g.Loss).reals()[0])
 	e.result.afterForward = e.used
-	for _, st := range e.late[model.DropAfterForward] {
+	for _, st := range e.late[graph.DropAfterForward] {
 		e.top.drop(st)
 	}
 	e.result.beforeBackward = e.used

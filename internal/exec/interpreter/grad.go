@@ -2,7 +2,8 @@ package interpreter
 
 import (
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
 )
 
 // gradient is a gradient tensor. References count its holders; its buffer's references count the tensors on it.
@@ -21,7 +22,7 @@ func (g *gradient) drop() {
 }
 
 // viewOf is a new tensor on g's storage.
-func (g *gradient) viewOf(shape, stride model.Dims) *gradient {
+func (g *gradient) viewOf(shape, stride graph.Dims) *gradient {
 	t := g.tensor
 	t.Shape, t.Stride = shape, stride
 	t.buf.hold()
@@ -29,18 +30,18 @@ func (g *gradient) viewOf(shape, stride model.Dims) *gradient {
 }
 
 // newGrad allocates a gradient.
-func (e *engine) newGrad(name string, dt model.DType, shape, stride model.Dims) *gradient {
+func (e *engine) newGrad(name string, dt dtype.DType, shape, stride graph.Dims) *gradient {
 	b := e.alloc(name, dt, shape.Count())
 	return &gradient{tensor: b.view(shape, stride, 0), refs: 1}
 }
 
 // like is the layout that an elementwise kernel gives its result over one operand.
-func like(t gpu.Tensor) model.Dims { return model.ElementwiseStrides(t.Shape, layout(t)) }
+func like(t gpu.Tensor) graph.Dims { return graph.ElementwiseStrides(t.Shape, layout(t)) }
 
-func layout(t gpu.Tensor) *model.Layout { return &model.Layout{Shape: t.Shape, Stride: t.Stride} }
+func layout(t gpu.Tensor) *graph.Layout { return &graph.Layout{Shape: t.Shape, Stride: t.Stride} }
 
 // fit sums a gradient to its input's shape and casts it to its type.
-func (e *engine) fit(g *gradient, x *model.Tensor) *gradient {
+func (e *engine) fit(g *gradient, x *graph.Tensor) *gradient {
 	if g.Shape != x.Shape {
 		s := e.sumTo(g, x.Shape)
 		g.drop()
@@ -57,7 +58,7 @@ func (e *engine) fit(g *gradient, x *model.Tensor) *gradient {
 
 // sumTo is a new reference to the gradient summed to a shape that was broadcast to its own: one sum with the summed
 // dimensions kept, then a view without the leading ones.
-func (e *engine) sumTo(g *gradient, to model.Dims) *gradient {
+func (e *engine) sumTo(g *gradient, to graph.Dims) *gradient {
 	lead := int(g.Shape.N - to.N)
 	kept := g.Shape
 	for i := range kept.D[:kept.N] {
@@ -81,15 +82,15 @@ func (e *engine) sumTo(g *gradient, to model.Dims) *gradient {
 
 // deliver adds a gradient to what waits for a tensor: in place if that is the only reference to a storage of its own,
 // else into a third tensor. It is true when a leaf has all its gradients.
-func (e *engine) deliver(t model.TensorID, g *gradient) bool {
+func (e *engine) deliver(t graph.TensorID, g *gradient) bool {
 	switch old := e.pending[t]; {
 	case old == nil:
 		e.pending[t] = g
-	case !old.view && old.refs == 1 && old.buf.refs == 1 && old.DType == g.DType && model.IsDense(old.Shape, old.Stride):
+	case !old.view && old.refs == 1 && old.buf.refs == 1 && old.DType == g.DType && graph.IsDense(old.Shape, old.Stride):
 		e.apply(gpu.Add, old.at(), old.at(), g.at())
 		g.drop()
 	default:
-		s := e.newGrad("aten.add", old.DType, old.Shape, model.ElementwiseStrides(old.Shape, layout(old.Tensor), layout(g.Tensor)))
+		s := e.newGrad("aten.add", old.DType, old.Shape, graph.ElementwiseStrides(old.Shape, layout(old.Tensor), layout(g.Tensor)))
 		e.apply(gpu.Add, s.at(), old.at(), g.at())
 		old.drop()
 		g.drop()
@@ -104,7 +105,7 @@ func (e *engine) deliver(t model.TensorID, g *gradient) bool {
 
 // accumulate is a leaf's AccumulateGrad: the gradient is taken over where nothing else refers to it and it is laid out
 // like the leaf, else copied; a gradient that is there already is added to in place.
-func (e *engine) accumulate(t model.TensorID) {
+func (e *engine) accumulate(t graph.TensorID) {
 	g, x := e.pending[t], &e.g.Tensors[t]
 	e.pending[t] = nil
 	if g.refs != 1 || !sameLayout(x.Shape, g.Stride, x.Stride) {
@@ -126,7 +127,7 @@ func (e *engine) accumulate(t model.TensorID) {
 }
 
 // sameLayout compares strides where a dimension has more than one element.
-func sameLayout(shape, a, b model.Dims) bool {
+func sameLayout(shape, a, b graph.Dims) bool {
 	for i := range shape.D[:shape.N] {
 		if shape.D[i] > 1 && a.D[i] != b.D[i] {
 			return false

@@ -4,54 +4,54 @@ import (
 	"fmt"
 
 	"ckptplan/internal/gpu"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 )
 
 // forward is the kernel of every op of the forward pass that the interpreter runs; views need none.
-var forward = map[model.Kind]gpu.Kernel{
-	model.OpClone:              gpu.Copy,
-	model.OpToCopy:             gpu.Copy,
-	model.OpCat:                gpu.Cat,
-	model.OpStack:              gpu.Stack,
-	model.OpPad:                gpu.Pad,
-	model.OpAdd:                gpu.Add,
-	model.OpSub:                gpu.Sub,
-	model.OpMul:                gpu.Mul,
-	model.OpAddScalar:          gpu.AddScalar,
-	model.OpMulScalar:          gpu.MulScalar,
-	model.OpDivScalar:          gpu.DivScalar,
-	model.OpPowScalar:          gpu.PowScalar,
-	model.OpNeg:                gpu.Neg,
-	model.OpRsqrt:              gpu.Rsqrt,
-	model.OpTanh:               gpu.Tanh,
-	model.OpSigmoid:            gpu.Sigmoid,
-	model.OpSilu:               gpu.Silu,
-	model.OpRelu:               gpu.Relu,
-	model.OpGelu:               gpu.Gelu,
-	model.OpDropout:            gpu.Dropout,
-	model.OpMean:               gpu.Mean,
-	model.OpLayerNorm:          gpu.LayerNorm,
-	model.OpRMSNorm:            gpu.RMSNorm,
-	model.OpSoftmax:            gpu.Softmax,
-	model.OpLogSoftmax:         gpu.LogSoftmax,
-	model.OpNLLLoss:            gpu.NLLLoss,
-	model.OpMSELoss:            gpu.MSELoss,
-	model.OpMM:                 gpu.MatMul,
-	model.OpBMM:                gpu.MatMul,
-	model.OpAddMM:              gpu.AddMatMul,
-	model.OpBMMAdd:             gpu.AddMatMul,
-	model.OpConv2D:             gpu.Conv2D,
-	model.OpFlashAttention:     gpu.FlashAttention,
-	model.OpEfficientAttention: gpu.EfficientAttention,
-	model.OpEmbedding:          gpu.Embedding,
+var forward = map[graph.Kind]gpu.Kernel{
+	graph.OpClone:              gpu.Copy,
+	graph.OpToCopy:             gpu.Copy,
+	graph.OpCat:                gpu.Cat,
+	graph.OpStack:              gpu.Stack,
+	graph.OpPad:                gpu.Pad,
+	graph.OpAdd:                gpu.Add,
+	graph.OpSub:                gpu.Sub,
+	graph.OpMul:                gpu.Mul,
+	graph.OpAddScalar:          gpu.AddScalar,
+	graph.OpMulScalar:          gpu.MulScalar,
+	graph.OpDivScalar:          gpu.DivScalar,
+	graph.OpPowScalar:          gpu.PowScalar,
+	graph.OpNeg:                gpu.Neg,
+	graph.OpRsqrt:              gpu.Rsqrt,
+	graph.OpTanh:               gpu.Tanh,
+	graph.OpSigmoid:            gpu.Sigmoid,
+	graph.OpSilu:               gpu.Silu,
+	graph.OpRelu:               gpu.Relu,
+	graph.OpGelu:               gpu.Gelu,
+	graph.OpDropout:            gpu.Dropout,
+	graph.OpMean:               gpu.Mean,
+	graph.OpLayerNorm:          gpu.LayerNorm,
+	graph.OpRMSNorm:            gpu.RMSNorm,
+	graph.OpSoftmax:            gpu.Softmax,
+	graph.OpLogSoftmax:         gpu.LogSoftmax,
+	graph.OpNLLLoss:            gpu.NLLLoss,
+	graph.OpMSELoss:            gpu.MSELoss,
+	graph.OpMM:                 gpu.MatMul,
+	graph.OpBMM:                gpu.MatMul,
+	graph.OpAddMM:              gpu.AddMatMul,
+	graph.OpBMMAdd:             gpu.AddMatMul,
+	graph.OpConv2D:             gpu.Conv2D,
+	graph.OpFlashAttention:     gpu.FlashAttention,
+	graph.OpEfficientAttention: gpu.EfficientAttention,
+	graph.OpEmbedding:          gpu.Embedding,
 }
 
 // forwardKernel is an op's kernel, or "" for a view. A plain op's is named by what it computes.
-func forwardKernel(g *model.Graph, op *model.Op) gpu.Kernel {
+func forwardKernel(g *graph.Graph, op *graph.Op) gpu.Kernel {
 	switch {
-	case op.Row().Work == model.Free:
+	case op.Row().Work == graph.Free:
 		return ""
-	case op.Kind == model.OpPlain:
+	case op.Kind == graph.OpPlain:
 		return gpu.Plain(g.Storages[g.Tensors[g.Outputs(op)[0]].Storage].Name)
 	case forward[op.Kind] == "":
 		return gpu.Kernel(op.Row().Aten)
@@ -63,45 +63,45 @@ func forwardKernel(g *model.Graph, op *model.Op) gpu.Kernel {
 // row saves can be read.
 type result struct {
 	kernel gpu.Kernel
-	reads  []model.Slot
+	reads  []graph.Slot
 }
 
 // backward are the steps that make new tensors, by their ATen name, with a result for each input of the op. Elementwise
 // steps stand in elementwise instead; views, sums to a shape, casts and matrix products are the same for all ops: see
 // node.step.
 var backward = map[string][]result{
-	"aten.native_dropout_backward": {{gpu.DropoutBackward, []model.Slot{model.G0, model.O1}}},
-	"aten.slice_backward":          {{gpu.SliceBackward, []model.Slot{model.G0}}},
-	"aten.select_backward":         {{gpu.SelectBackward, []model.Slot{model.G0}}},
-	"aten.constant_pad_nd":         {{gpu.PadBackward, []model.Slot{model.G0}}},
+	"aten.native_dropout_backward": {{gpu.DropoutBackward, []graph.Slot{graph.G0, graph.O1}}},
+	"aten.slice_backward":          {{gpu.SliceBackward, []graph.Slot{graph.G0}}},
+	"aten.select_backward":         {{gpu.SelectBackward, []graph.Slot{graph.G0}}},
+	"aten.constant_pad_nd":         {{gpu.PadBackward, []graph.Slot{graph.G0}}},
 	"aten.native_layer_norm_backward": {
-		{gpu.LayerNormInput, []model.Slot{model.G0, model.I0, model.O1, model.O2, model.I1}},
-		{gpu.LayerNormWeight, []model.Slot{model.G0, model.I0, model.O1, model.O2}},
-		{gpu.LayerNormBias, []model.Slot{model.G0}},
+		{gpu.LayerNormInput, []graph.Slot{graph.G0, graph.I0, graph.O1, graph.O2, graph.I1}},
+		{gpu.LayerNormWeight, []graph.Slot{graph.G0, graph.I0, graph.O1, graph.O2}},
+		{gpu.LayerNormBias, []graph.Slot{graph.G0}},
 	},
 	"aten._fused_rms_norm_backward": {
-		{gpu.RMSNormInput, []model.Slot{model.G0, model.I0, model.O1, model.I1}},
-		{gpu.RMSNormWeight, []model.Slot{model.G0, model.I0, model.O1}},
+		{gpu.RMSNormInput, []graph.Slot{graph.G0, graph.I0, graph.O1, graph.I1}},
+		{gpu.RMSNormWeight, []graph.Slot{graph.G0, graph.I0, graph.O1}},
 	},
-	"aten._softmax_backward_data":     {{gpu.SoftmaxBackward, []model.Slot{model.G0, model.O0}}},
-	"aten._log_softmax_backward_data": {{gpu.LogSoftmaxBackward, []model.Slot{model.G0, model.O0}}},
-	"aten.nll_loss_backward":          {{gpu.NLLLossBackward, []model.Slot{model.G0, model.I1, model.O1}}},
-	"aten.mse_loss_backward":          {{gpu.MSELossBackward, []model.Slot{model.G0, model.I0, model.I1}}},
+	"aten._softmax_backward_data":     {{gpu.SoftmaxBackward, []graph.Slot{graph.G0, graph.O0}}},
+	"aten._log_softmax_backward_data": {{gpu.LogSoftmaxBackward, []graph.Slot{graph.G0, graph.O0}}},
+	"aten.nll_loss_backward":          {{gpu.NLLLossBackward, []graph.Slot{graph.G0, graph.I1, graph.O1}}},
+	"aten.mse_loss_backward":          {{gpu.MSELossBackward, []graph.Slot{graph.G0, graph.I0, graph.I1}}},
 	"aten.convolution_backward": {
-		{gpu.Conv2DInput, []model.Slot{model.G0, model.I1}},
-		{gpu.Conv2DWeight, []model.Slot{model.G0, model.I0}},
-		{gpu.Conv2DBias, []model.Slot{model.G0}},
+		{gpu.Conv2DInput, []graph.Slot{graph.G0, graph.I1}},
+		{gpu.Conv2DWeight, []graph.Slot{graph.G0, graph.I0}},
+		{gpu.Conv2DBias, []graph.Slot{graph.G0}},
 	},
-	"aten.embedding_dense_backward": {{gpu.EmbeddingBackward, []model.Slot{model.G0, model.I1}}},
+	"aten.embedding_dense_backward": {{gpu.EmbeddingBackward, []graph.Slot{graph.G0, graph.I1}}},
 }
 
 // joint are the backward kernels that make all gradients of a node in one launch, behind its last step.
 var joint = map[string]result{
 	"aten._scaled_dot_product_flash_attention_backward": {
-		gpu.FlashAttentionBackward, []model.Slot{model.G0, model.I0, model.I1, model.I2, model.NoSlot, model.O0, model.O1, model.O2},
+		gpu.FlashAttentionBackward, []graph.Slot{graph.G0, graph.I0, graph.I1, graph.I2, graph.NoSlot, graph.O0, graph.O1, graph.O2},
 	},
 	"aten._scaled_dot_product_efficient_attention_backward": {
-		gpu.EfficientAttentionBackward, []model.Slot{model.G0, model.I0, model.I1, model.I2, model.I3, model.O0, model.O1, model.O2, model.O3},
+		gpu.EfficientAttentionBackward, []graph.Slot{graph.G0, graph.I0, graph.I1, graph.I2, graph.I3, graph.O0, graph.O1, graph.O2, graph.O3},
 	},
 }
 
@@ -126,9 +126,9 @@ var elementwise = map[string]struct {
 // factor is d(x·s) = s, d(xⁿ) = n·xⁿ⁻¹, d(x^−½) = −½·(x^−½)³.
 func factor(n *node) float64 {
 	switch n.op.Kind {
-	case model.OpMulScalar, model.OpPowScalar:
+	case graph.OpMulScalar, graph.OpPowScalar:
 		return n.op.Scalar
-	case model.OpRsqrt:
+	case graph.OpRsqrt:
 		return -0.5
 	}
 	fail("the interpreter does not know by what %s multiplies in backward", n.op.Row().Aten)
@@ -137,24 +137,24 @@ func factor(n *node) float64 {
 
 // divisor is how many elements a mean is of.
 func divisor(n *node) float64 {
-	if n.op.Kind == model.OpMean {
-		return float64(n.shape(model.I0).At(-1))
+	if n.op.Kind == graph.OpMean {
+		return float64(n.shape(graph.I0).At(-1))
 	}
 	return n.op.Scalar
 }
 
 // exponent is n−1 of a power, 3 of a reciprocal root y, whose derivative has y³.
 func exponent(n *node) float64 {
-	if n.op.Kind == model.OpRsqrt {
+	if n.op.Kind == graph.OpRsqrt {
 		return 3
 	}
 	return n.op.Scalar - 1
 }
 
 // backwardKernel is the kernel of a step that makes a new tensor.
-func backwardKernel(s *model.Call) (gpu.Kernel, bool) {
+func backwardKernel(s *graph.Call) (gpu.Kernel, bool) {
 	if e, ok := elementwise[s.Aten]; ok {
-		if e.scalar != "" && s.Args[1] == model.NoSlot {
+		if e.scalar != "" && s.Args[1] == graph.NoSlot {
 			return e.scalar, true
 		}
 		return e.kernel, e.kernel != ""
@@ -169,7 +169,7 @@ func backwardKernel(s *model.Call) (gpu.Kernel, bool) {
 }
 
 // missing names the ops of a graph for which the device has no kernel.
-func missing(g *model.Graph, d gpu.Device) []string {
+func missing(g *graph.Graph, d gpu.Device) []string {
 	var names []string
 	seen := map[string]bool{}
 	add := func(name string) {
@@ -182,14 +182,14 @@ func missing(g *model.Graph, d gpu.Device) []string {
 		op := &g.Ops[i]
 		row := op.Row()
 		if k := forwardKernel(g, op); k != "" && !d.Has(k) {
-			if op.Kind == model.OpPlain {
+			if op.Kind == graph.OpPlain {
 				add(g.Storages[g.Tensors[g.Outputs(op)[0]].Storage].Name)
 			} else {
 				add(row.Aten)
 			}
 		}
 		switch op.Kind {
-		case model.OpMulScalar, model.OpAddScalar, model.OpDivScalar, model.OpPowScalar:
+		case graph.OpMulScalar, graph.OpAddScalar, graph.OpDivScalar, graph.OpPowScalar:
 			if op.Scalar == 0 {
 				add("the number of " + row.Aten)
 			}

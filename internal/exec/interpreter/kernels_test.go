@@ -8,7 +8,7 @@ import (
 
 	"ckptplan/internal/exec"
 	"ckptplan/internal/exec/host"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 )
 
 // Every op of the classes that the host engine runs has its kernels, forward and backward.
@@ -51,26 +51,26 @@ func archDoc(arch, dtype, attention string) string {
 // A kernel that reads what its op's row does not save fails with an error that names both, checkpointed or not.
 func TestUndeclaredReads(t *testing.T) {
 	for _, tt := range []struct {
-		kind     model.Kind
+		kind     graph.Kind
 		doc      string
 		op, slot string
 	}{
-		{model.OpSilu, models["llama"], "aten.silu", "input 0"},
-		{model.OpSoftmax, models["gpt2"], "aten._softmax", "output 0"},
-		{model.OpDropout, models["bert"], "aten.native_dropout", "output 1"},
-		{model.OpAddMM, models["vit"], "aten.addmm", "input 1"},
+		{graph.OpSilu, models["llama"], "aten.silu", "input 0"},
+		{graph.OpSoftmax, models["gpt2"], "aten._softmax", "output 0"},
+		{graph.OpDropout, models["bert"], "aten.native_dropout", "output 1"},
+		{graph.OpAddMM, models["vit"], "aten.addmm", "input 1"},
 	} {
 		p := program(t, fmt.Sprintf(tt.doc, "fp32", "eager"))
 		for _, strategy := range []string{"none", "full"} {
 			s := lowered(t, p, strategy)
-			was := model.Table[tt.kind].Save
-			if tt.kind == model.OpAddMM {
-				model.Table[tt.kind].Save = was[1:]
+			was := graph.Table[tt.kind].Save
+			if tt.kind == graph.OpAddMM {
+				graph.Table[tt.kind].Save = was[1:]
 			} else {
-				model.Table[tt.kind].Save = nil
+				graph.Table[tt.kind].Save = nil
 			}
 			_, err := Run(context.Background(), Options{Device: host.NewDevice(0), Engine: "host", Schedule: s})
-			model.Table[tt.kind].Save = was
+			graph.Table[tt.kind].Save = was
 			var u *UndeclaredReadError
 			if !errors.As(err, &u) || u.Op != tt.op || u.Slot != tt.slot {
 				t.Errorf("%s without saving %s, %s: %v", tt.op, tt.slot, strategy, err)
@@ -85,7 +85,7 @@ func TestReadsOnlyWhatIsHeld(t *testing.T) {
 	g := p.Graph
 	sp, _ := g.Span(1, "mlp")
 	for i := sp.First; i < sp.End; i++ {
-		if g.Ops[i].Kind != model.OpSilu {
+		if g.Ops[i].Kind != graph.OpSilu {
 			continue
 		}
 		s := &g.Storages[g.Tensors[g.Outputs(&g.Ops[i])[0]].Storage]

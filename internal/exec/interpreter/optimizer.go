@@ -3,7 +3,7 @@ package interpreter
 import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/dtype"
 )
 
 // rules are the updates of one parameter that the engine computes, by the optimizer's arithmetic.
@@ -22,7 +22,7 @@ func (e *engine) optimize() {
 					e.moment[i] = append(e.moment[i], e.zeros("aten.zeros_like", p.DType, p.Count()))
 				}
 				if row.Counter > 0 {
-					e.moment[i] = append(e.moment[i], e.zeros("aten.zeros", model.F32, row.Counter/model.F32.Size()))
+					e.moment[i] = append(e.moment[i], e.zeros("aten.zeros", dtype.F32, row.Counter/dtype.F32.Size()))
 				}
 			}
 		})

@@ -8,17 +8,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
 )
 
 // randomPlan draws leaves, segments and segments inside segments, with cached ops and offloading where plans may have
 // them.
-func randomPlan(r *rand.Rand, g *model.Graph) *plan.Plan {
+func randomPlan(r *rand.Rand, g *graph.Graph) *plan.Plan {
 	return &plan.Plan{Strategy: "random", Nodes: randomNodes(r, g, 0, g.Layers-1, false)}
 }
 
-func randomNodes(r *rand.Rand, g *model.Graph, lo, hi int, nested bool) []plan.Node {
+func randomNodes(r *rand.Rand, g *graph.Graph, lo, hi int, nested bool) []plan.Node {
 	var out []plan.Node
 	for lo <= hi {
 		last := lo + r.IntN(hi-lo+1)
@@ -42,7 +42,7 @@ func randomNodes(r *rand.Rand, g *model.Graph, lo, hi int, nested bool) []plan.N
 	return out
 }
 
-func randomOption(r *rand.Rand, g *model.Graph, layer int, nested bool) plan.Option {
+func randomOption(r *rand.Rand, g *graph.Graph, layer int, nested bool) plan.Option {
 	sets := [][]string{{"layer"}, {"attn"}, {"core"}, {"mlp"}, {"act"}, {"norm1"}, {"norm2"}, {"attn", "mlp"}, {"core", "mlp"}, {"core", "act"}, {"norm1", "core", "norm2"}, {"norm1", "core", "act"}}
 	o := plan.Option{Name: "random"}
 	for _, span := range sets[r.IntN(len(sets))] {
@@ -66,7 +66,7 @@ func randomOption(r *rand.Rand, g *model.Graph, layer int, nested bool) plan.Opt
 }
 
 // randomCache picks ops whose output a policy can keep.
-func randomCache(r *rand.Rand, g *model.Graph, layer int, sp model.Span) []string {
+func randomCache(r *rand.Rand, g *graph.Graph, layer int, sp graph.Span) []string {
 	whole, _ := g.Span(layer, "layer")
 	labels := g.Labels(whole.First, whole.End)
 	var out []string

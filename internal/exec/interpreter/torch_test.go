@@ -12,6 +12,10 @@ import (
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/graph"
+	"ckptplan/internal/model/spec"
 )
 
 // jsonTensor is a tensor as host_values.py reads it.
@@ -24,7 +28,7 @@ type jsonTensor struct {
 func toJSON(t tensor) jsonTensor {
 	j := jsonTensor{Type: "<f4", Shape: t.Shape.D[:t.Shape.N]}
 	var raw []byte
-	if t.DType == model.I64 {
+	if t.DType == dtype.I64 {
 		j.Type = "<i8"
 		raw = t.rowMajor()
 	} else {
@@ -98,11 +102,11 @@ func TestAgreesWithTorch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec.B, spec.Precision, spec.Attention = 2, model.FP32, c.attention
+		spec.B, spec.Precision, spec.Attention = 2, dtype.FP32, c.attention
 		if spec.Image == nil {
 			spec.S = 12
 		}
-		e := started(t, lowered(t, memory.Compile(build(t, spec)), "full"), 9)
+		e := started(t, lowered(t, memory.Compile(graphOf(t, spec)), "full"), 9)
 		jobs = append(jobs, e.torchJob(c.config, c.attention))
 		e.forward()
 		e.backward()
@@ -122,7 +126,7 @@ func (e *engine) torchJob(config, attention string) torchValuesJob {
 	}
 	for i := range e.g.Tensors {
 		x := &e.g.Tensors[i]
-		if s := &e.g.Storages[x.Storage]; s.Role == model.Input && job.Inputs[s.Name].Data == "" {
+		if s := &e.g.Storages[x.Storage]; s.Role == graph.Input && job.Inputs[s.Name].Data == "" {
 			job.Inputs[s.Name] = toJSON(over(x, e.static[x.Storage]))
 		}
 	}
@@ -184,9 +188,9 @@ func torchPython(t *testing.T) string {
 	return py
 }
 
-func build(t *testing.T, s *model.Spec) *model.Graph {
+func graphOf(t *testing.T, s *spec.Spec) *graph.Graph {
 	t.Helper()
-	g, err := model.Build(s, model.Options{})
+	g, err := model.Build(s, build.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"ckptplan/internal/exec"
 	"ckptplan/internal/exec/host"
 	"ckptplan/internal/memory"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/thorough"
 )
 
@@ -143,7 +143,7 @@ func TestGivesBack(t *testing.T) {
 	}
 	var want int64
 	for _, s := range p.Graph.Storages {
-		if s.Born == model.None {
+		if s.Born == graph.None {
 			want += s.Bytes
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"ckptplan/internal/exec"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 )
 
 // TestTorchAutocast: under autocast a plan's loss and gradients are the baseline's to the bit, with dropout in every
@@ -69,13 +70,13 @@ func TestTorchRecomputeDTypes(t *testing.T) {
 	}
 }
 
-func halfGPT2(t *testing.T) *model.Graph {
+func halfGPT2(t *testing.T) *graph.Graph {
 	t.Helper()
 	s, err := model.Load("amp.yaml", []byte(droppingGPT2+"dtype: amp-bf16\nattention: eager\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return build(t, s)
+	return graphOf(t, s)
 }
 
 // dtypes are the types that each product of each layer gave, call by call.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
 )
 
 // TestTorchCPUOps prices dropout, scaled-dot-product attention and autocast as the CPU dispatches them.
@@ -21,7 +22,7 @@ func TestTorchCPUOps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := model.Build(s, model.Options{CPU: true})
+			g, err := model.Build(s, build.Options{CPU: true})
 			if err != nil {
 				t.Fatal(err)
 			}

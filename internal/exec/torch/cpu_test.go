@@ -8,18 +8,20 @@ import (
 	"ckptplan/internal/exec"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
 )
 
 // small is a spec whose step takes the CPU a fraction of a second: eager attention, fp32 and no dropout, so that the
 // CPU runs the same ops as CUDA.
-func small(t *testing.T, doc string) *model.Graph {
+func small(t *testing.T, doc string) *graph.Graph {
 	t.Helper()
 	s, err := model.Load("small.yaml", []byte(doc+"dtype: fp32\nattention: eager\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := model.Build(s, model.Options{CPU: true})
+	g, err := model.Build(s, build.Options{CPU: true})
 	if err != nil {
 		t.Fatal(err)
 	}

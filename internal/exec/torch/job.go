@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/class"
+	"ckptplan/internal/model/graph"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/unit"
 )
@@ -12,8 +15,8 @@ import (
 // torchJob is what the runner reads.
 type torchJob struct {
 	Device string          `json:"device"`
-	Spec   *model.Spec     `json:"spec"`
-	Module *model.Module   `json:"module,omitempty"`
+	Spec   *spec.Spec      `json:"spec"`
+	Module *class.Module   `json:"module,omitempty"`
 	Config json.RawMessage `json:"config,omitempty"`
 	Nodes  []torchNode     `json:"nodes"`
 	Plain  bool            `json:"plain,omitempty"`
@@ -51,9 +54,9 @@ type cachedOp struct {
 }
 
 func newJob(o Options) (*torchJob, error) {
-	spec := model.SpecOf(o.Graph)
+	spec := build.SpecOf(o.Graph)
 	j := &torchJob{
-		Device: o.Device, Spec: spec, Module: model.ModuleOf(spec), Config: o.Config, Plain: o.Plain, Warmup: max(1, o.Warmup), Steps: o.Steps, Enough: o.Enough.Nanoseconds(), Seed: o.Seed, Values: o.Values,
+		Device: o.Device, Spec: spec, Module: class.ModuleOf(spec), Config: o.Config, Plain: o.Plain, Warmup: max(1, o.Warmup), Steps: o.Steps, Enough: o.Enough.Nanoseconds(), Seed: o.Seed, Values: o.Values,
 		Need: o.Need, Force: o.Force, Limit: o.Limit, Plant: o.plant, Nodes: []torchNode{},
 	}
 	if o.Plan == nil {
@@ -67,7 +70,7 @@ func newJob(o Options) (*torchJob, error) {
 	return j, nil
 }
 
-func resolve(g *model.Graph, ns []plan.Node) ([]torchNode, error) {
+func resolve(g *graph.Graph, ns []plan.Node) ([]torchNode, error) {
 	var out []torchNode
 	for _, n := range ns {
 		switch {
@@ -90,7 +93,7 @@ func resolve(g *model.Graph, ns []plan.Node) ([]torchNode, error) {
 	return out, nil
 }
 
-func resolveRegions(g *model.Graph, layer int, rs []plan.Region) ([]torchRegion, error) {
+func resolveRegions(g *graph.Graph, layer int, rs []plan.Region) ([]torchRegion, error) {
 	var out []torchRegion
 	for _, r := range rs {
 		span, ok := g.Span(layer, r.Span)
@@ -100,9 +103,9 @@ func resolveRegions(g *model.Graph, layer int, rs []plan.Region) ([]torchRegion,
 		t := torchRegion{Span: r.Span, Offload: r.Offload}
 		if len(r.Cache) > 0 {
 			whole, _ := g.Span(layer, "layer")
-			at := map[string]model.OpID{}
+			at := map[string]graph.OpID{}
 			for i, label := range g.Labels(whole.First, whole.End) {
-				at[label] = whole.First + model.OpID(i)
+				at[label] = whole.First + graph.OpID(i)
 			}
 			for _, label := range r.Cache {
 				op, ok := at[label]

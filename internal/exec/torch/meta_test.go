@@ -11,25 +11,28 @@ import (
 	"ckptplan/internal/groundtruth"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/graph"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/unit"
 )
 
 // build makes the graph that the spec's own strategy runs on.
-func build(t *testing.T, s *model.Spec) *model.Graph {
+func graphOf(t *testing.T, s *spec.Spec) *graph.Graph {
 	t.Helper()
 	p, err := plan.Named(cmp.Or(s.Checkpoint, "none"), plan.LayersOf(s))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := model.Build(s, model.Options{Checkpoint: p.Kind()})
+	g, err := model.Build(s, build.Options{Checkpoint: p.Kind()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return g
 }
 
-func named(t *testing.T, g *model.Graph, strategy string) *plan.Plan {
+func named(t *testing.T, g *graph.Graph, strategy string) *plan.Plan {
 	t.Helper()
 	p, err := plan.Named(strategy, g.Layers)
 	if err != nil {
@@ -38,7 +41,7 @@ func named(t *testing.T, g *model.Graph, strategy string) *plan.Plan {
 	return p
 }
 
-func judge(t *testing.T, g *model.Graph, p *plan.Plan) *memory.Timeline {
+func judge(t *testing.T, g *graph.Graph, p *plan.Plan) *memory.Timeline {
 	t.Helper()
 	tl, err := memory.Judge(memory.Compile(g), p, nil)
 	if err != nil {
@@ -105,7 +108,7 @@ func TestTorchMetaGroundTruth(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g := build(t, s)
+			g := graphOf(t, s)
 			var config []byte
 			if i%2 == 0 {
 				if config, err = c.ConfigJSON(); err != nil {

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"ckptplan/internal/model"
+	"ckptplan/internal/model/build"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
 )
 
@@ -40,7 +42,7 @@ func TestTorchPlain(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Checkpoint = c.strategy
-			checkMeta(t, build(t, s), Options{Python: py, Device: "meta", Plain: true})
+			checkMeta(t, graphOf(t, s), Options{Python: py, Device: "meta", Plain: true})
 		})
 	}
 }
@@ -70,7 +72,7 @@ func TestTorchSettings(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Checkpoint = c.strategy
-			checkMeta(t, build(t, s), Options{Python: py, Device: "meta"})
+			checkMeta(t, graphOf(t, s), Options{Python: py, Device: "meta"})
 		})
 	}
 }
@@ -83,7 +85,7 @@ func TestTorchActivation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := build(t, s)
+	g := graphOf(t, s)
 	p := &plan.Plan{Nodes: []plan.Node{{First: 0, Last: 1, Option: &plan.Option{Name: "act", Regions: []plan.Region{{Span: "act"}}}}}}
 	m, err := Run(t.Context(), Options{Python: py, Device: "meta", Graph: g, Plan: p})
 	if err != nil {
@@ -93,9 +95,9 @@ func TestTorchActivation(t *testing.T) {
 }
 
 // checkMeta holds a measured step under the spec's named strategy against its prediction.
-func checkMeta(t *testing.T, g *model.Graph, o Options) {
+func checkMeta(t *testing.T, g *graph.Graph, o Options) {
 	t.Helper()
-	p := named(t, g, model.SpecOf(g).Checkpoint)
+	p := named(t, g, build.SpecOf(g).Checkpoint)
 	o.Graph, o.Plan = g, p
 	m, err := Run(t.Context(), o)
 	if err != nil {

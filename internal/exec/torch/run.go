@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"ckptplan/internal/exec"
-	"ckptplan/internal/model"
+	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/unit"
 )
@@ -31,7 +31,7 @@ type Options struct {
 	// Device is meta, cpu or cuda:N. No other is taken if it is not there.
 	Device string
 	// Graph is the model and its training step; its spec is built with PyTorch.
-	Graph *model.Graph
+	Graph *graph.Graph
 	// Config is the config.json that the spec came from, or nil.
 	Config []byte
 	Plan   *plan.Plan

@@ -25,7 +25,7 @@ func TestTorchT5(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g := build(t, s)
+			g := graphOf(t, s)
 			p := named(t, g, c.strategy)
 			m, err := Run(t.Context(), Options{Python: py, Device: "meta", Graph: g, Plan: p})
 			if err != nil {
@@ -80,7 +80,7 @@ func TestTorchT5Parts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g := build(t, s)
+			g := graphOf(t, s)
 			m, err := Run(t.Context(), Options{Python: py, Device: "meta", Graph: g, Plan: c.plan})
 			if err != nil {
 				t.Fatal(err)
