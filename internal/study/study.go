@@ -1,6 +1,6 @@
 // Package study answers questions about one spec on one card: what a training step needs, which plan is the fastest that
 // fits, what the largest batch is, what would help, and whether a device agrees. Its answers are the documents that
-// --format json prints; package study lays them out for people.
+// --format json prints; package report lays them out for people.
 package study
 
 import (

@@ -100,7 +100,7 @@ func (b *Builder) SoftmaxAuto(x graph.TensorID) graph.TensorID {
 }
 
 // sdpa is F.scaled_dot_product_attention of Hugging Face's sdpa_attention_forward: heads grouped unless there is a
-// Mask, and the kernel that CUDA's dispatcher picks. The context comes back as [B, a, S, D].
+// mask, and the kernel that CUDA's dispatcher picks. The context comes back as [B, a, S, D].
 func (b *Builder) sdpa(q, k, v graph.TensorID, a Attention) graph.TensorID {
 	if a.Mask >= 0 {
 		k, v = b.repeatKV(k, a.Groups), b.repeatKV(v, a.Groups)

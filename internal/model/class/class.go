@@ -12,7 +12,7 @@ import (
 )
 
 // Class is a model class: everything that is particular to it. Most are classes of Hugging Face transformers 5.12, with the
-// Defaults of its configuration class and the keys of its config.json; the same row serves YAML specs of that arch.
+// defaults of its configuration class and the keys of its config.json; the same row serves YAML specs of that arch.
 // torchEncoder and custom have no config.json.
 //
 // A new class is a file with a row and its forward, and an entry in classes.
