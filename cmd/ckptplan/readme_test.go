@@ -72,20 +72,30 @@ func alike(want, got string) bool {
 
 var update = flag.Bool("update", false, "write what is printed now into README.md and testdata/golden")
 
-// TestReadme runs the examples of README.md in their order in one folder and compares what they print.
-func TestReadme(t *testing.T) {
-	file, err := filepath.Abs(filepath.Join("..", "..", "README.md"))
+// TestDocuments runs the examples of README.md and of examples/README.md, each in their order in a copy of the folder that
+// they speak of, and compares what they print.
+func TestDocuments(t *testing.T) {
+	for _, d := range []struct{ file, folder string }{{"README.md", ""}, {"examples/README.md", "examples"}} {
+		t.Run(d.file, func(t *testing.T) { checkDocument(t, d.file, d.folder) })
+	}
+}
+
+func checkDocument(t *testing.T, name, folder string) {
+	file, err := filepath.Abs(filepath.Join("..", "..", filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	src, err := os.ReadFile(file)
-	if os.IsNotExist(err) {
-		t.Skip("no README.md")
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	if folder != "" {
+		if err := os.CopyFS(dir, os.DirFS(filepath.Dir(file))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
 	lines := strings.Split(string(src), "\n")
 	var updated []string
 	done := 0 // lines of src that updated stands for
@@ -101,7 +111,7 @@ func TestReadme(t *testing.T) {
 			continue
 		}
 		if d := cmp.Diff(e.want, elide(e.want, got, equal)); d != "" {
-			t.Errorf("README.md:%d: ckptplan %s:\n%s", e.line, e.command, d)
+			t.Errorf("%s:%d: ckptplan %s:\n%s", name, e.line, e.command, d)
 		}
 	}
 	if *update {
