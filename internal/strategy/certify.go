@@ -66,7 +66,7 @@ func Certify(ctx context.Context, p *memory.Program, req Request, res *Result) (
 	}
 	req.kind = res.kind
 	p = g.of(req.kind)
-	pr, err := g.price(p, req.Sheet, req.allows, req.more()...)
+	pr, err := g.price(ctx, p, req.Sheet, req.allows, req.more()...)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func TestOptimalEqualsExhaustive(t *testing.T) {
 			low, high := int64(math.MaxInt64), int64(0)
 			choice := make([]int, p.Graph.Layers)
 			for more := true; more; more = next(choice, len(options)-1) {
-				tl, err := gs.judge(planOf(options, choice), sheet)
+				tl, err := gs.judge(context.Background(), planOf(options, choice), sheet)
 				if err != nil {
 					continue // parts that share ops
 				}
@@ -139,7 +139,7 @@ func TestNestedExhaustive(t *testing.T) {
 				}
 			}
 			for _, name := range names {
-				a, err := gs.baseline(name, sheet, 0)
+				a, err := gs.baseline(context.Background(), name, sheet, 0)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,6 +1,7 @@
 package strategy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -66,8 +67,8 @@ func (g graphs) searched() []string {
 func (g graphs) differ() bool { return len(g) > 1 }
 
 // untreated is the plan that treats no layer, as the result of a search.
-func (pr *pricing) untreated() (*Result, error) {
-	tl, err := pr.judge(keepAll(), pr.sheet)
+func (pr *pricing) untreated(ctx context.Context) (*Result, error) {
+	tl, err := pr.judge(ctx, keepAll(), pr.sheet)
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +76,11 @@ func (pr *pricing) untreated() (*Result, error) {
 	return &Result{Class: "flat", Plan: keepAll(), Timeline: tl, Solution: sol, Untreated: true}, nil
 }
 
-// judge simulates a plan on the graph that it runs on.
-func (g graphs) judge(pl *plan.Plan, sheet *gpu.Sheet) (*memory.Timeline, error) {
+// judge simulates a plan on the graph that it runs on, unless the context has ended.
+func (g graphs) judge(ctx context.Context, pl *plan.Plan, sheet *gpu.Sheet) (*memory.Timeline, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	return memory.Judge(g.of(pl.Kind()), pl, sheet)
 }
 

@@ -28,14 +28,14 @@ func deep(t testing.TB, layers int) *memory.Program {
 	return p
 }
 
-// TestSearchEndsWithContext: whenever its context ends, a search of any class ends within 0.3 s (the test allows for a
-// machine with other work).
+// TestSearchEndsWithContext: whenever its context ends, a search of any class ends within 0.3 s (the test allows as
+// much again for a machine with other work).
 func TestSearchEndsWithContext(t *testing.T) {
 	sheet, err := gpu.Lookup("a100-80gb")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := deep(t, 400)
+	p := deep(t, 1000)
 	for _, class := range []string{"flat", "nested", "auto"} {
 		for _, budget := range []unit.Bytes{55e9, 150e9} {
 			for after := 10 * time.Millisecond; after < 2*time.Second; after *= 3 {
@@ -48,7 +48,7 @@ func TestSearchEndsWithContext(t *testing.T) {
 				if err != nil && !errors.As(err, &no) && !errors.Is(err, context.DeadlineExceeded) {
 					t.Fatal(err)
 				}
-				if errors.Is(err, context.DeadlineExceeded) && spent > 1500*time.Millisecond {
+				if errors.Is(err, context.DeadlineExceeded) && spent > 600*time.Millisecond {
 					t.Errorf("%s at %v: %v after the context had ended", class, budget, spent)
 				}
 				t.Logf("%s at %v: %v %v", class, budget, spent, err)

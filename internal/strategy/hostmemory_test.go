@@ -83,7 +83,7 @@ func TestHighestPriceOfHostMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := program(t, "gpt2", func(s *spec.Spec) { s.B = 100_000 })
-	pr, err := graphs{"none": p}.price(p, sheet, nil, OffloadOptions(0)...)
+	pr, err := graphs{"none": p}.price(context.Background(), p, sheet, nil, OffloadOptions(0)...)
 	if err != nil {
 		t.Fatal(err)
 	}

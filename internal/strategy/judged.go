@@ -63,7 +63,7 @@ func (pr *pricing) judged(ctx context.Context, prob *solve.Problem, req Request)
 		} else {
 			sol.ClosedBy(bound)
 		}
-		tl, err := pr.judge(planOf(pr.options, sol.Choice), req.Sheet)
+		tl, err := pr.judge(ctx, planOf(pr.options, sol.Choice), req.Sheet)
 		return sol, tl, err
 	}
 	var inf *solve.InfeasibleError
@@ -101,7 +101,7 @@ func (pr *pricing) leastJudged(ctx context.Context, prob *solve.Problem, req Req
 	if err != nil {
 		return nil, nil, err
 	}
-	tl, err := pr.judge(planOf(pr.options, sol.Choice), req.Sheet)
+	tl, err := pr.judge(ctx, planOf(pr.options, sol.Choice), req.Sheet)
 	if err != nil {
 		return nil, nil, err
 	}

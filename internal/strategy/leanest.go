@@ -18,7 +18,7 @@ func (pr *pricing) leanest(ctx context.Context, p *memory.Program, prob *solve.P
 		}
 	}
 	if pr.differ() {
-		none, err := pr.untreated()
+		none, err := pr.untreated(ctx)
 		if err != nil {
 			return nil, err
 		}

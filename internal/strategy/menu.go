@@ -1,6 +1,7 @@
 package strategy
 
 import (
+	"context"
 	"slices"
 
 	"ckptplan/internal/gpu"
@@ -35,7 +36,7 @@ type pricing struct {
 
 // price simulates the graph once with all layers kept, and a short chain once an option.
 // Options beyond those of Options, such as offloading ones, come as more; allows (nil: all) picks the menu from them.
-func (g graphs) price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Option) bool, more ...plan.Option) (*pricing, error) {
+func (g graphs) price(ctx context.Context, p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Option) bool, more ...plan.Option) (*pricing, error) {
 	q, same, err := short(p)
 	if err != nil {
 		return nil, err
@@ -67,6 +68,9 @@ func (g graphs) price(p *memory.Program, sheet *gpu.Sheet, allows func(*plan.Opt
 		return nil, err
 	}
 	for i, o := range synchronous {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		_, blocks, err := profileAll(q, o, sheet, several)
 		if err != nil {
 			return nil, err

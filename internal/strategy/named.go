@@ -23,23 +23,20 @@ type Alternative struct {
 func (g graphs) baselines(ctx context.Context, req Request) ([]Alternative, error) {
 	var out []Alternative
 	for _, name := range Baselines {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if a, err := g.baseline(name, req.Sheet, req.tensors()); err == nil {
+		if a, err := g.baseline(ctx, name, req.Sheet, req.tensors()); err == nil {
 			out = append(out, a)
 		}
 	}
-	return out, nil
+	return out, ctx.Err()
 }
 
 // baseline simulates a named strategy.
-func (g graphs) baseline(name string, sheet *gpu.Sheet, tensor unit.Bytes) (Alternative, error) {
+func (g graphs) baseline(ctx context.Context, name string, sheet *gpu.Sheet, tensor unit.Bytes) (Alternative, error) {
 	pl, err := plan.Named(name, g.of("full").Graph.Layers)
 	if err != nil {
 		return Alternative{}, err
 	}
-	tl, err := g.judge(pl, sheet)
+	tl, err := g.judge(ctx, pl, sheet)
 	if err != nil {
 		return Alternative{}, err
 	}

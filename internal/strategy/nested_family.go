@@ -16,22 +16,25 @@ import (
 // budget. So plans of the class that are known by name are looked at beside it, by the simulator alone.
 
 // family are the uniform plans of the class. The plan that keeps everything comes first.
-func (m *nestedModel) family(maxForwards int) [][]solve.NestedNode {
-	n := len(m.chain.Stages)
-	out := [][]solve.NestedNode{m.keeping(0, n-1)}
+func (m *nestedModel) family(ctx context.Context) ([]*solve.NestedSolution, error) {
+	n, maxForwards := len(m.chain.Stages), m.chain.MaxForwards
+	out := []*solve.NestedSolution{m.known(m.keeping(0, n-1))}
 	if maxForwards == 1 {
-		return out
+		return out, nil
 	}
 	for k := 1; k <= n; k++ {
 		if k > 1 && n > longChain && (n+k-1)/k == (n+k-2)/(k-1) {
 			continue // shorter segments of the same number
 		}
-		out = append(out, m.uniform(k, false))
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		out = append(out, m.known(m.uniform(k, false)))
 		if k > 1 && (maxForwards == 0 || maxForwards > 2) {
-			out = append(out, m.uniform(k, true))
+			out = append(out, m.known(m.uniform(k, true)))
 		}
 	}
-	return out
+	return out, nil
 }
 
 // longChain is a number of layers from which uniform plans are looked at only once for each number of segments: one for each
@@ -102,7 +105,7 @@ func (m *nestedModel) known(nodes []solve.NestedNode) *solve.NestedSolution {
 // named is the fastest plan of the strategies nested-K within the budget; nil if none is. The last layer of their segments
 // has a checkpoint of its own, too, for which a chain has no form: it runs again right after it ran, for nothing. But by
 // the order in which PyTorch lets go of tensors it may peak a little lower.
-func (m *nestedModel) named(pr *pricing, budget int64) (*nestedPlan, error) {
+func (m *nestedModel) named(ctx context.Context, pr *pricing, budget int64) (*nestedPlan, error) {
 	if n := m.chain.MaxForwards; n == 1 || n == 2 {
 		return nil, nil
 	}
@@ -111,6 +114,9 @@ func (m *nestedModel) named(pr *pricing, budget int64) (*nestedPlan, error) {
 	var sizes []int
 	peaks := map[int]int64{}
 	for k := 1; k <= layers; k++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		sizes = append(sizes, k)
 		peaks[k] = m.known(m.uniform(k, true)).Peak
 	}
@@ -120,7 +126,7 @@ func (m *nestedModel) named(pr *pricing, budget int64) (*nestedPlan, error) {
 		if err != nil {
 			return nil, err
 		}
-		tl, err := pr.judge(pl, pr.sheet)
+		tl, err := pr.judge(ctx, pl, pr.sheet)
 		if err != nil {
 			return nil, err
 		}
@@ -146,12 +152,12 @@ func lowest(known []*solve.NestedSolution) []*solve.NestedSolution {
 
 // faster looks through the known plans for one within the budget that is faster than best, which may be nil. Times by
 // the chain are those of the simulator, so that the fastest are simulated first, and few.
-func (m *nestedModel) faster(pr *pricing, known []*solve.NestedSolution, best *nestedPlan, budget int64) (*nestedPlan, error) {
+func (m *nestedModel) faster(ctx context.Context, pr *pricing, known []*solve.NestedSolution, best *nestedPlan, budget int64) (*nestedPlan, error) {
 	known = slices.DeleteFunc(known, func(s *solve.NestedSolution) bool { return best != nil && s.Time >= best.solution.Time })
 	known = lowest(known)
 	slices.SortStableFunc(known, func(a, b *solve.NestedSolution) int { return cmp.Compare(a.Time, b.Time) })
 	for _, s := range known {
-		found, err := m.judged(pr, s)
+		found, err := m.judged(ctx, pr, s)
 		if err != nil {
 			return nil, err
 		}
@@ -163,9 +169,9 @@ func (m *nestedModel) faster(pr *pricing, known []*solve.NestedSolution, best *n
 }
 
 // judged simulates a solution's plan.
-func (m *nestedModel) judged(pr *pricing, s *solve.NestedSolution) (*nestedPlan, error) {
+func (m *nestedModel) judged(ctx context.Context, pr *pricing, s *solve.NestedSolution) (*nestedPlan, error) {
 	pl := m.plan(s.Nodes)
-	tl, err := pr.judge(pl, pr.sheet)
+	tl, err := pr.judge(ctx, pl, pr.sheet)
 	return &nestedPlan{pl, tl, s, m}, err
 }
 

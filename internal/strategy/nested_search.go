@@ -57,15 +57,15 @@ func (m *nestedModel) within(ctx context.Context, pr *pricing, p *memory.Program
 	var best *nestedPlan
 	switch {
 	case err == nil:
-		if best, err = m.search(pr, front, budget); err != nil {
+		if best, err = m.search(ctx, pr, front, budget); err != nil {
 			return nil, err
 		}
 	case !errors.As(err, &inf) && !tooLong:
 		return nil, err
 	}
-	var known []*solve.NestedSolution
-	for _, nodes := range m.family(m.chain.MaxForwards) {
-		known = append(known, m.known(nodes))
+	known, err := m.family(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if m.chain.MaxForwards != 1 && extra == math.MaxInt64 { // with a limit, a flat plan is known that none of these beats
 		s, err := m.flatOf(ctx, pr, p, budget)
@@ -76,12 +76,12 @@ func (m *nestedModel) within(ctx context.Context, pr *pricing, p *memory.Program
 			known = append(known, s)
 		}
 	}
-	if best, err = m.faster(pr, known, best, budget); err != nil {
+	if best, err = m.faster(ctx, pr, known, best, budget); err != nil {
 		return nil, err
 	}
 	switch {
 	case best == nil:
-		return m.named(pr, budget)
+		return m.named(ctx, pr, budget)
 	case tooLong:
 		return best.unproved(), nil
 	}
@@ -121,7 +121,7 @@ func (pr *pricing) leanestNested(ctx context.Context, p *memory.Program, req Req
 	m.chain.MaxForwards = req.MaxForwards
 	var best *nestedPlan
 	look := func(s *solve.NestedSolution) error {
-		found, err := m.judged(pr, s)
+		found, err := m.judged(ctx, pr, s)
 		if err == nil && (best == nil || found.below(best)) {
 			best = found
 		}
@@ -149,9 +149,9 @@ func (pr *pricing) leanestNested(ctx context.Context, p *memory.Program, req Req
 	if err != nil && !tooLong {
 		return nil, err
 	}
-	known := []*solve.NestedSolution{}
-	for _, nodes := range m.family(req.MaxForwards) {
-		known = append(known, m.known(nodes))
+	known, err := m.family(ctx)
+	if err != nil {
+		return nil, err
 	}
 	known = lowest(known)
 	if !tooLong {
@@ -188,7 +188,7 @@ func (n *nestedPlan) below(o *nestedPlan) bool {
 const maxLower = 64
 
 // search simulates plans of the frontier.
-func (m *nestedModel) search(pr *pricing, front *solve.NestedTradeOff, budget int64) (*nestedPlan, error) {
+func (m *nestedModel) search(ctx context.Context, pr *pricing, front *solve.NestedTradeOff, budget int64) (*nestedPlan, error) {
 	// believed peaks are upper bounds that rise along the frontier: the first that fits for sure, and the faster ones
 	// after it until the simulator refuses several in a row
 	at := 0
@@ -198,7 +198,7 @@ func (m *nestedModel) search(pr *pricing, front *solve.NestedTradeOff, budget in
 	const patience = 8
 	var best *nestedPlan
 	for i, refused := at, 0; i < len(front.Points) && refused < patience; i++ {
-		found, err := m.judged(pr, front.Solution(i))
+		found, err := m.judged(ctx, pr, front.Solution(i))
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +213,7 @@ func (m *nestedModel) search(pr *pricing, front *solve.NestedTradeOff, budget in
 	}
 	// the chain may also believe too little: then the fastest point below that the simulator passes
 	for i := at - 1; i >= 0 && best == nil; i-- {
-		found, err := m.judged(pr, front.Solution(i))
+		found, err := m.judged(ctx, pr, front.Solution(i))
 		if err != nil {
 			return nil, err
 		}

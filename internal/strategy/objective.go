@@ -33,7 +33,7 @@ func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int6
 	if err != nil {
 		return nil, err
 	}
-	none, err := g.judge(keepAll(), req.Sheet)
+	none, err := g.judge(ctx, keepAll(), req.Sheet)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int6
 // search adds the frontier of the plans of one kind.
 func (t *TradeOff) search(ctx context.Context, g graphs, req Request, quantum int64) error {
 	p := g.of(req.kind)
-	pr, err := g.price(p, req.Sheet, req.allows)
+	pr, err := g.price(ctx, p, req.Sheet, req.allows)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (r *Result) leaner(than *Result) bool {
 // leanest is Leanest among the plans of one kind.
 func (g graphs) leanest(ctx context.Context, req Request) (*Result, error) {
 	p := g.of(req.kind)
-	pr, err := g.price(p, req.Sheet, req.allows, req.more()...)
+	pr, err := g.price(ctx, p, req.Sheet, req.allows, req.more()...)
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func (g graphs) search(ctx context.Context, req Request) (*Result, error) {
 	res := &Result{}
 	tensor := req.tensors()
 	res.TensorBudget = tensor
-	pr, err := g.price(p, req.Sheet, req.allows, req.more()...)
+	pr, err := g.price(ctx, p, req.Sheet, req.allows, req.more()...)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (g graphs) search(ctx context.Context, req Request) (*Result, error) {
 		return nil, err
 	}
 	if pr.differ() {
-		none, err := pr.untreated()
+		none, err := pr.untreated(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -66,7 +66,7 @@ func TestBelievedIsSimulated(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pr, err := graphs{"none": p}.price(p, sheet, nil, OffloadOptions(0)...)
+			pr, err := graphs{"none": p}.price(context.Background(), p, sheet, nil, OffloadOptions(0)...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +122,7 @@ func TestLeanest(t *testing.T) {
 			t.Errorf("%s: %d, flat %d", preset, peak["auto"], peak["flat"])
 		}
 		for _, name := range append(Baselines, "segments-2", "segments-4", "nested-2") {
-			a, err := graphs{"none": p}.baseline(name, sheet, 0)
+			a, err := graphs{"none": p}.baseline(context.Background(), name, sheet, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

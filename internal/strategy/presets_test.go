@@ -86,7 +86,7 @@ func TestClassSettings(t *testing.T) {
 // leastFlat prices a program's options and finds the flat plan with the lowest peak.
 func leastFlat(t *testing.T, p *memory.Program, sheet *gpu.Sheet) (*pricing, *solve.Solution) {
 	t.Helper()
-	pr, err := graphs{"none": p}.price(p, sheet, nil)
+	pr, err := graphs{"none": p}.price(context.Background(), p, sheet, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 func BenchmarkMenu405B(b *testing.B) {
 	p, sheet := llama405B(b)
 	for b.Loop() {
-		if _, err := (graphs{"none": p}).price(p, sheet, nil); err != nil {
+		if _, err := (graphs{"none": p}).price(context.Background(), p, sheet, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -61,7 +61,7 @@ func BenchmarkFlatAutocast(b *testing.B) {
 // atHand prices a program's menu and gives the problem with the least and the greatest peak that budgets lie between.
 func atHand(b *testing.B, p *memory.Program, sheet *gpu.Sheet) (prob *solve.Problem, low, top int64, options int) {
 	b.Helper()
-	pr, err := graphs{"none": p}.price(p, sheet, nil)
+	pr, err := graphs{"none": p}.price(context.Background(), p, sheet, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package strategy
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestRowsOfTwoStacks(t *testing.T) {
 				t.Fatal(err)
 			}
 			req := Request{kind: kind}
-			pr, err := graphs{kind: p}.price(p, sheet, req.allows)
+			pr, err := graphs{kind: p}.price(context.Background(), p, sheet, req.allows)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -75,7 +75,7 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, shapes []S
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		tl, err := g.judge(pl, req.Sheet)
+		tl, err := g.judge(ctx, pl, req.Sheet)
 		if err != nil {
 			return nil
 		}
@@ -178,7 +178,7 @@ var errNoMember = errors.New("no plan of this shape")
 // masked solves the flat problem over a part of the menu of one kind. Where nothing fits it is the leanest plan.
 func (g graphs) masked(ctx context.Context, req Request, free *Result, allowed func(plan.Option) bool) (*plan.Plan, error) {
 	p := g.of(req.kind)
-	pr, err := g.price(p, req.Sheet, req.allows)
+	pr, err := g.price(ctx, p, req.Sheet, req.allows)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (g graphs) masked(ctx context.Context, req Request, free *Result, allowed f
 // segmented solves the nested problem with at most so many forwards of a layer. Where nothing fits it is the leanest plan.
 func (g graphs) segmented(ctx context.Context, req Request, free *Result, most int) (*plan.Plan, error) {
 	p := g.of("full")
-	pr, err := g.price(p, req.Sheet, nil)
+	pr, err := g.price(ctx, p, req.Sheet, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -99,6 +99,16 @@ func deepen(ctx context.Context, p *Problem, g *graph, least *Solution) (*Soluti
 	if found != nil && (found.Time < best.Time || found.Time == best.Time && found.Peak <= best.Peak) {
 		best = found
 	}
+	if g.hasRun(longRun) {
+		edges, _ := g.worthwhile(all, best.Time)
+		g = g.sorted(edges, longRun)
+		all = append(all, (&subgradient{g: g}).fresh(false)) // bounds of time alone: what a run has in excess costs that
+		for i := range all {
+			all[i] = all[i].on(g)
+		}
+		s = newSearch(g)
+		s.all = all
+	}
 	for step := firstStep(dual.Bound, g.blocks+1); ; step *= 4 {
 		upper := best.Time
 		if dual.Bound < upper-step {
