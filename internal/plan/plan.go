@@ -41,8 +41,8 @@ type Node struct {
 	Inner   []Node  `yaml:"inner,omitempty" json:"inner,omitempty"`
 }
 
-// Option is one way to treat a layer: disjoint regions inside it. No region is keep; one region over "layer" with
-// nothing cached is full.
+// Option is one way to treat a layer: disjoint regions inside it. Without regions it is keep; one region over
+// "layer" that caches nothing is full.
 type Option struct {
 	// Name is the option's short name in menus and tables: keep, full, attn, core, mlp, …
 	Name    string   `yaml:"name" json:"name"`

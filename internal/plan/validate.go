@@ -27,7 +27,7 @@ func overlap(a, b string) bool {
 type problem struct{ path, text string }
 
 // Validate says whether the plan is well formed for a model of so many layers: layers exist, are in order and covered
-// once; segments nest properly; regions of an option do not overlap. Whether a model has a span is Lower's to say.
+// once; segments nest properly; regions of an option do not overlap. Lower checks whether a model has a span.
 func (p *Plan) Validate(layers int) error {
 	ps := check(p.Nodes, layers)
 	if len(ps) == 0 {

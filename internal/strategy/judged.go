@@ -14,7 +14,7 @@ import (
 func (pr *pricing) slack() int64 {
 	var n int64
 	for i := range pr.ref {
-		n = max(n, pr.ref[i].Left)
+		n = max(n, pr.ref[i].ForwardExcess)
 	}
 	for i := range pr.late {
 		if d := &pr.late[i]; d.counts() {
@@ -25,12 +25,12 @@ func (pr *pricing) slack() int64 {
 }
 
 // slackBackward is the most by which backward rows count too much: what a layer lets go of although another may hold it
-// longer is counted to the end of its backward (memory.BlockProfile.Longer).
+// longer is counted to the end of its backward (memory.BlockProfile.BackwardExcess).
 func (pr *pricing) slackBackward() int64 {
 	var n int64
 	for k := range pr.blocks {
 		for i := range pr.blocks[k] {
-			n = max(n, pr.blocks[k][i].Longer)
+			n = max(n, pr.blocks[k][i].BackwardExcess)
 		}
 	}
 	return n
