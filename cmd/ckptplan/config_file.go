@@ -12,7 +12,7 @@ import (
 	"ckptplan/internal/nearest"
 )
 
-// settingsFile is a config file with the places of its keys, so that everything wrong with it is told at once.
+// settingsFile is a config file with the places of its keys, so that all errors are reported at once.
 type settingsFile struct {
 	src []byte
 	doc *model.Document          // nil without a file, and for one with nothing in it
@@ -54,7 +54,7 @@ func readSettings(root *cobra.Command, file string) (*settingsFile, error) {
 	return s, s.err()
 }
 
-// unknown reports a key that is no flag, with the one that it most likely means.
+// unknown reports a key that is not a flag, with the one that it most likely means.
 func (s *settingsFile) unknown(x model.Setting, flag string, known []string) {
 	near := strings.TrimPrefix(model.FlagOf(flag), "--")
 	if near == "" {

@@ -15,7 +15,7 @@ import (
 	"ckptplan/internal/study"
 )
 
-// defaultPreset is priced when no model is named: of the size at which checkpointing starts to matter on one card.
+// defaultPreset is used when no model is named. It has the size at which checkpointing starts to matter on one card.
 const defaultPreset = "gpt-1.3b"
 
 // modelOptions name a model and change its training step.
@@ -36,16 +36,16 @@ type modelOptions struct {
 
 func (o *modelOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Var(&o.batch, "batch", "micro batch: `sequences` a forward pass")
+	f.Var(&o.batch, "batch", "micro batch: `sequences` per forward pass")
 	f.Var(&o.seq, "seq", "sequence length in `tokens`")
-	f.Var(&o.gradAccum, "grad-accum", "micro `batches` a step")
-	f.Var(&o.lossChunks, "loss-chunks", "`parts` in which head and loss of a causal language model are computed, and recomputed (default 1)")
+	f.Var(&o.gradAccum, "grad-accum", "micro `batches` per step")
+	f.Var(&o.lossChunks, "loss-chunks", "compute head and loss of a causal language model in this many `parts`, each recomputed (default 1)")
 	f.StringVar(&o.precision, "precision", "", "bf16, fp16, fp32, amp-bf16 or amp-fp16 (amp: fp32 weights under autocast)")
 	f.StringVar(&o.attention, "attention", "", "attention: eager, sdpa, math or flash2")
 	f.StringVar(&o.activation, "activation", "", "MLP activation: gelu, gelu_new (composed of single ops, as Hugging Face does), gelu_tanh (the same in one kernel), silu, relu, …")
 	f.StringVar(&o.norm, "norm", "", "norm: layernorm, rmsnorm (composed of single ops, as Hugging Face does) or rmsnorm-fused (the same in one kernel)")
 	f.StringVar(&o.optimizer, "optimizer", "", optimizer.Help())
-	f.BoolVar(&o.keepLogits, "keep-logits", true, "the caller holds the model's output during backward")
+	f.BoolVar(&o.keepLogits, "keep-logits", true, "the caller keeps the model's output during backward")
 	f.StringVar(&o.lora, "lora", "", "adapters: r=16,alpha=32,dropout=0,dtype=fp32,targets=q_proj+v_proj")
 	complete(cmd, "precision", "bf16", "fp16", "fp32", "amp-bf16", "amp-fp16")
 	complete(cmd, "attention", "eager", "sdpa", "math", "flash2")
@@ -88,14 +88,14 @@ func (o *modelOptions) load(cmd *cobra.Command, known *model.Spec) (*model.Spec,
 		var err error
 		spec, err = model.LoadAny(name, readInput, replaced...)
 		if is[model.Diagnostics](err) && holdsPlan(name) {
-			return nil, &inputError{fmt.Errorf("%s is a plan file, not a model: price it with --strategy %s", name, name)}
+			return nil, &inputError{fmt.Errorf("%s is a plan file, not a model: use it with --strategy %s", name, name)}
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	if spec == known {
-		own := *known // flags change the copy, so that a plan for other settings is noticed
+		own := *known // flags change the copy, so that a plan made for other settings is refused
 		spec = &own
 	}
 	given := cmd.Flags().Changed
@@ -157,7 +157,7 @@ type count int
 func (c *count) Set(s string) error {
 	n, err := strconv.Atoi(s)
 	if err != nil {
-		return errors.New("it is a whole number in digits, such as 8192")
+		return errors.New("must be a whole number in digits, such as 8192")
 	}
 	*c = count(n)
 	return nil
