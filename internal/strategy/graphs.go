@@ -83,7 +83,7 @@ func (g graphs) judge(pl *plan.Plan, sheet *gpu.Sheet) (*memory.Timeline, error)
 func (g graphs) fastest(req Request, search func(Request) (*Result, error)) (*Result, error) {
 	var best *Result
 	var none *NoPlanError
-	least := int64(-1) // a step that no plan of the searches is below
+	least := int64(-1) // a bound below which no searched plan's step lies
 	for _, kind := range g.searched() {
 		req.kind = kind
 		res, err := search(req)
@@ -99,7 +99,7 @@ func (g graphs) fastest(req Request, search func(Request) (*Result, error)) (*Re
 		}
 		res.kind = kind
 		if res.Untreated {
-			return res, nil // nothing is faster than recomputing nothing
+			return res, nil // no plan is faster than one that recomputes nothing
 		}
 		if least < 0 || res.least < least {
 			least = res.least

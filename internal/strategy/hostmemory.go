@@ -172,8 +172,8 @@ func (pr *pricing) highestPrice(p *solve.Problem) int64 {
 	return min(1<<39, room/mib)
 }
 
-// leastHost is the plan within the budget that puts the fewest bytes into host memory, nil if they are above the limit or
-// no plan is within the budget.
+// leastHost is the plan within the budget that puts the fewest bytes into host memory; nil if they exceed the limit or no
+// plan is within the budget.
 func (pr *pricing) leastHost(ctx context.Context, p *solve.Problem, limit int64) (*solve.Solution, error) {
 	s, err := solve.SolveFlat(ctx, pr.hosted(p))
 	var inf *solve.InfeasibleError
