@@ -24,7 +24,7 @@ const envPrefix = "CKPTPLAN"
 var local = []string{"config", "help", "version"}
 
 // configure sets every flag that the command line left out from CKPTPLAN_* variables, else from the config file. Values
-// are parsed as on the command line. Without either, nothing is read.
+// are parsed as on the command line. Without either it reads no file.
 func configure(cmd *cobra.Command, g *globals) error {
 	file, err := configFile(cmd, g)
 	if err != nil {

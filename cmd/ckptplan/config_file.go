@@ -15,7 +15,7 @@ import (
 // settingsFile is a config file with the places of its keys, so that all errors are reported at once.
 type settingsFile struct {
 	src []byte
-	doc *model.Document          // nil without a file, and for one with nothing in it
+	doc *model.Document          // nil without a file, and for an empty one
 	at  map[string]model.Setting // by flag
 }
 

@@ -220,7 +220,7 @@ func (o *verifyOptions) config() []byte {
 	return hfConfig(o.model)
 }
 
-// request studies a step without a budget. Times are for --gpu, else for the device's own card, else for the default.
+// request studies a step without a budget. Times are for the card of --gpu, else for the device's own card, else for the default.
 func (o *verifyOptions) request(d *device) (study.Request, error) {
 	b := budgetOptions{gpu: o.card}
 	if _, err := gpu.Lookup(d.card); o.card == "" && err == nil {

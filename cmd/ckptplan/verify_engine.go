@@ -146,7 +146,7 @@ type engine struct {
 	name, device string
 	// offered is the memory that a run can take, 0 if that is not known.
 	offered unit.Bytes
-	// values is false where no values are computed: there is nothing to compare with a baseline.
+	// values is false if no values are computed, so that none can be compared with a baseline.
 	values bool
 	// cpuOps is true where PyTorch's CPU dispatches the ops: its dropout and attention differ from a CUDA device's.
 	cpuOps bool

@@ -95,7 +95,7 @@ func (c *checker) unproved(claim, detail string) {
 	c.add(Finding{Claim: claim, Verdict: Unproved, Detail: detail})
 }
 
-// card compares the data sheet with the one that times were made with.
+// card compares the data sheet with the one used for the times.
 func (c *checker) card(sheet *gpu.Sheet) {
 	if sheet == nil {
 		c.unproved("card", "no data sheet was given: times are not checked")
@@ -362,7 +362,7 @@ func (c *checker) closed(ctx context.Context) error {
 	}
 	switch how {
 	case "none":
-		c.fails("closed", "nothing closes the gap, and the search was not stopped")
+		c.fails("closed", "no proof closes the gap, and the search was not stopped")
 		return nil
 	case "dual-tight":
 		return nil // the bound is the proof

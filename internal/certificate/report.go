@@ -13,7 +13,7 @@ type Verdict string
 const (
 	Holds Verdict = "holds"
 	Fails Verdict = "fails"
-	// Unproved claims were not checked, or not to the end; nothing contradicts them.
+	// Unproved claims were not checked, or not to the end; no finding contradicts them.
 	Unproved Verdict = "unproved"
 )
 

@@ -12,7 +12,7 @@ type Kind uint8
 // The kinds of buffers.
 const (
 	OfStorage     Kind = iota // a storage of the graph: a parameter, an input, what forward or a recompute makes
-	OfGradient                // what backward makes; a parameter's gradient once it has arrived there
+	OfGradient                // made by backward, including a parameter's gradient once it has arrived there
 	OfReturned                // a saved tensor, back from the host
 	OfRandomState             // of a checkpoint
 	OfState                   // the optimizer's, of a parameter

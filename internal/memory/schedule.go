@@ -119,7 +119,7 @@ func (s *Schedule) part(layer int, part plan.Region, parent int32) error {
 		return noPart(g, layer, part.Span)
 	}
 	if parent >= 0 && (len(part.Cache) > 0 || part.Offload != "") {
-		return fmt.Errorf("layer %d: inside a segment nothing is cached or offloaded", layer)
+		return fmt.Errorf("layer %d: inside a segment no op can be cached or offloaded", layer)
 	}
 	found := 0
 	for _, sp := range ranges {

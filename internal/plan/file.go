@@ -80,7 +80,7 @@ func Write(w io.Writer, f *File) error {
 		FormatVersion int    `yaml:"format_version"`
 		Tool          string `yaml:"tool_version,omitempty"`
 	}{f.FormatVersion, f.Tool})
-	part("\n# What it was made for. The fingerprint covers the whole spec below but its name; another one is refused.\n", f.Model != nil, &struct {
+	part("\n# What it was made for. The fingerprint covers the whole spec below except its name; a different one is refused.\n", f.Model != nil, &struct {
 		Model *ModelID `yaml:"model"`
 	}{f.Model})
 	part("\n# The named strategy, or optimal within a class of plans.\n", true, &struct {

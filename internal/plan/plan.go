@@ -19,8 +19,8 @@ func (p *Plan) WholeLayers() bool {
 	})
 }
 
-// Kind is the named strategy whose graph a plan runs on (model.Spec.DependsOnCheckpoint): none, where nothing is treated,
-// full, where WholeLayers is true, or selective.
+// Kind is the named strategy whose graph a plan runs on (model.Spec.DependsOnCheckpoint): none if no layer is treated, full
+// if WholeLayers is true, else selective.
 func (p *Plan) Kind() string {
 	switch {
 	case p.WholeLayers():

@@ -1,6 +1,6 @@
 // Package report lays answers out for people and programs. A Document holds a headline, facts and Tables as data; text,
-// Markdown, CSV and JSON are renderings of it, and JSON prints the very structs that the tables are made from. It builds no
-// model, simulates nothing and searches nothing: package study does.
+// Markdown, CSV and JSON are renderings of it, and JSON prints the very structs that the tables are made from. It does not
+// build models, simulate or search: package study does.
 package report
 
 import (
@@ -53,7 +53,7 @@ func numeric(cell any) bool {
 	return false
 }
 
-// numericColumn is true if column c holds numbers and nothing else.
+// numericColumn is true if column c holds only numbers.
 func (t *Table) numericColumn(c int) bool {
 	found := false
 	for _, r := range t.Rows {

@@ -10,7 +10,7 @@ import (
 
 // shared is a storage that several layers read and that some options at some layers keep: the mask of eager attention, or
 // the position bias that the first layer of a T5 stack makes for all of them, which a region that reads it must keep and
-// which nothing else saves. It is alive in backward until the first layer that keeps it is done, however many keep it; so the
+// which has no other keeper. It is alive in backward until the first layer that keeps it is done, however many keep it; so the
 // first keeper alone is charged with it (solve.Problem.Shared).
 type shared struct {
 	bytes int64

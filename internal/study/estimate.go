@@ -47,7 +47,7 @@ type Model struct {
 	Precision           string `json:"precision"`
 	Attention           string `json:"attention"`
 	Optimizer           string `json:"optimizer"`
-	// LoRA is the rank of adapters and what they are on.
+	// LoRA is the rank of the adapters and the layers that have them.
 	LoRA string `json:"lora,omitempty"`
 }
 

@@ -23,7 +23,7 @@ type Frontier struct {
 	LossBytes unit.Bytes      `json:"loss_bytes,omitempty"`
 	Named     []NamedStrategy `json:"named"`
 	// AtBudget is the fastest point within the budget, AtMore that of a device with 1 GB more. They are absent without
-	// a budget, or if nothing fits.
+	// a budget, or if no point fits.
 	AtBudget *FrontierPoint `json:"at_budget,omitempty"`
 	AtMore   *FrontierPoint `json:"at_1gb_more,omitempty"`
 	// Verdict judges the fastest point within the budget, or the lowest peak if none leaves the whole reserve. It is
@@ -136,7 +136,7 @@ func (f *Frontier) hold(n *NamedStrategy) {
 	}
 }
 
-// Within is the fastest point whose peak is at most so many bytes, nil if there is none.
+// Within is the fastest point whose peak is at most that many bytes, nil if there is none.
 func (f *Frontier) Within(peak unit.Bytes) *FrontierPoint {
 	i := sort.Search(len(f.Points), func(i int) bool { return f.Points[i].PeakBytes > peak })
 	if i == 0 {

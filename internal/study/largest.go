@@ -28,7 +28,7 @@ type Largest struct {
 	RecomputeOverhead *float64   `json:"recompute_overhead,omitempty"`
 }
 
-// searchEnds is the note of a search that did not end with a step that fits nothing.
+// searchEnds is the note of a search that ended before it reached a size that does not fit.
 const searchEnds = "the search ends here: larger sizes are not estimated, whether they fit or not"
 
 // Largest finds the largest micro batch (MaxBatch) or the longest sequence (MaxSeq) for which some plan fits, and what the

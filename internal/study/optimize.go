@@ -43,7 +43,7 @@ type Optimization struct {
 	Hints               []Hint            `json:"hints,omitempty"`
 	Explanation         []string          `json:"explanation,omitempty"`
 
-	// Estimation is the plan, then the alternatives. For is the target. Refusal says that nothing fits.
+	// Estimation is the plan, then the alternatives. For is the target. Refusal says that no plan fits.
 	Estimation *Estimation    `json:"-"`
 	For        *export.Target `json:"-"`
 	Refusal    string         `json:"-"`

@@ -70,8 +70,8 @@ func (s *Study) Vary(o model.Overrides) (*Study, error) {
 }
 
 // Vary is a spec with other settings of its training step. Its assumptions and warnings stay: the user did not choose the
-// settings. A length is that of both stacks of an encoder-decoder model, and moves max_positions where nothing is learned
-// by position. Length is not checked; other settings are checked as those of the command line are.
+// settings. A length is that of both stacks of an encoder-decoder model, and moves max_positions unless positions are
+// learned. Length is not checked; other settings are checked as those of the command line are.
 func Vary(spec *model.Spec, o model.Overrides) (*model.Spec, error) {
 	t := *spec
 	if o.Seq != nil {

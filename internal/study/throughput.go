@@ -17,7 +17,7 @@ const mostTried = 4096
 type Batch struct {
 	Batch     int `json:"batch"`
 	GradAccum int `json:"grad_accum"`
-	// PeakBytes and TokensPerSecond are absent if nothing fits.
+	// PeakBytes and TokensPerSecond are absent if no plan fits.
 	PeakBytes       unit.Bytes `json:"peak_tensor_bytes,omitempty"`
 	TokensPerSecond float64    `json:"tokens_per_second,omitempty"`
 	// IdealPerSecond is without recompute, fitting or not.

@@ -38,7 +38,7 @@ type Verification struct {
 
 	// Comparison holds phase by phase what Differences sums up.
 	Comparison *exec.Comparison `json:"-"`
-	// OnCUDA is true for a CUDA device: what times are predicted for.
+	// OnCUDA is true for a CUDA device, the kind that times are predicted for.
 	OnCUDA bool `json:"-"`
 }
 

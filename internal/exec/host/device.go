@@ -1,5 +1,5 @@
 // Package host is the reference device: memory of this process with a hard capacity and exact accounting, and a kernel in
-// plain Go for every op. It knows nothing of graphs, plans or autograd: package interpreter runs those on any gpu.Device.
+// plain Go for every op. It knows no graphs, plans or autograd: package interpreter runs those on any gpu.Device.
 package host
 
 import (

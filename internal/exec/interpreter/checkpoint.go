@@ -82,7 +82,7 @@ func (f *frame) enter(r int32, i model.OpID) bool {
 	return true
 }
 
-// savesIn is whether autograd saves anything in a region: a checkpoint around ops without gradient keeps nothing.
+// savesIn reports whether autograd saves any tensor in a region: a checkpoint around ops without gradient keeps none.
 func (e *engine) savesIn(reg *memory.Region) bool {
 	for i := reg.First; i < reg.End; i++ {
 		op := &e.g.Ops[i]

@@ -60,7 +60,7 @@ func (f *frame) buffer(st model.StorageID) *buffer {
 	if b := f.engine.static[st]; b != nil {
 		return b
 	}
-	fail("%s is read where nothing holds it", f.engine.g.Storages[st].Name)
+	fail("%s is read after it was freed", f.engine.g.Storages[st].Name)
 	return nil
 }
 
