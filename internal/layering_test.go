@@ -184,7 +184,7 @@ func TestLayersHaveNoCycle(t *testing.T) {
 		state[pkg] = 1
 		for _, p := range layers[pkg] {
 			if _, known := layers[p]; !known {
-				t.Errorf("%s may import %s, which is no package", pkg, p)
+				t.Errorf("%s may import %s, which is not a package", pkg, p)
 			}
 			visit(p)
 		}

@@ -26,9 +26,9 @@ type budgetOptions struct {
 func (o *budgetOptions) addFlags(cmd *cobra.Command) {
 	o.reserve.zero = true
 	f := cmd.Flags()
-	f.StringVar(&o.gpu, "gpu", "", "card that times are for, and whose memory is the budget if none is given; see ckptplan gpus")
+	f.StringVar(&o.gpu, "gpu", "", "card to predict times for; its memory is the budget unless --budget is given; see ckptplan gpus")
 	f.Var(&o.budget, "budget", "memory of the whole device: 24GB is 24·10⁹ bytes, 24GiB is 24·2³⁰")
-	f.Var(&o.reserve, "reserve", "memory of the device that is not for tensors (default: itemised from the card)")
+	f.Var(&o.reserve, "reserve", "device memory set aside for anything but tensors (default: itemised for the card)")
 	_ = cmd.RegisterFlagCompletionFunc("gpu", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var names []string
 		for _, s := range gpu.Sheets() {
@@ -39,8 +39,8 @@ func (o *budgetOptions) addFlags(cmd *cobra.Command) {
 	section(cmd, deviceSection)
 }
 
-// request is what a step is studied for: the budget is --budget, else the memory of the card that --gpu names, else 0 for
-// none; times are for that card, or for the default one.
+// request is the device that a step is studied for: the budget is --budget, else the memory of the card that --gpu names,
+// else 0 for none; times are for that card, or for the default one.
 func (o *budgetOptions) request() (study.Request, error) {
 	sheet, err := gpu.Lookup(cmp.Or(o.gpu, defaultCard))
 	if err != nil {
@@ -56,8 +56,8 @@ func (o *budgetOptions) request() (study.Request, error) {
 	return r, nil
 }
 
-// maxSize bounds a size that a flag gives, as a spec's own need is bounded: what is above is no memory of a device, and
-// what is computed with it would not be whole numbers of 64 bits.
+// maxSize bounds a size that a flag gives, as a spec's own need is bounded: no device has more, and sums would overflow 64
+// bits.
 const maxSize = unit.PB
 
 // sizeFlag is a flag that holds a size, and whether it was given.

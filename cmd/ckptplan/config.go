@@ -20,11 +20,11 @@ import (
 // envPrefix begins the names of variables that set flags: CKPTPLAN_KEEP_LOGITS is --keep-logits.
 const envPrefix = "CKPTPLAN"
 
-// local are flags that are about one run and no settings.
+// local are flags that concern a single run and cannot be settings.
 var local = []string{"config", "help", "version"}
 
-// configure sets every flag that the command line left out from CKPTPLAN_* variables, else from the config file. All
-// values take the same way as on the command line. Without either, nothing is read.
+// configure sets every flag that the command line left out from CKPTPLAN_* variables, else from the config file. Values
+// are parsed as on the command line. Without either it reads no file.
 func configure(cmd *cobra.Command, g *globals) error {
 	file, err := configFile(cmd, g)
 	if err != nil {
@@ -90,8 +90,8 @@ func variableOf(flag string, environ []string) string {
 	return ""
 }
 
-// misspelt refuses a CKPTPLAN_* variable that is nearly a setting: what it was meant to set would be ignored.
-// Variables of other names are other people's.
+// misspelt refuses a CKPTPLAN_* variable that is nearly a setting: otherwise a typo would be ignored.
+// Variables with other names belong to other programs.
 func misspelt(root *cobra.Command, environ []string) error {
 	known := append(settings(root), local...)
 	for _, e := range environ {

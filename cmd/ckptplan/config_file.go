@@ -13,10 +13,10 @@ import (
 	"ckptplan/internal/nearest"
 )
 
-// settingsFile is a config file with the places of its keys, so that everything wrong with it is told at once.
+// settingsFile is a config file with the places of its keys, so that all errors are reported at once.
 type settingsFile struct {
 	src []byte
-	doc *document.Document          // nil without a file, and for one with nothing in it
+	doc *document.Document          // nil without a file, and for an empty one
 	at  map[string]document.Setting // by flag
 }
 
@@ -55,7 +55,7 @@ func readSettings(root *cobra.Command, file string) (*settingsFile, error) {
 	return s, s.err()
 }
 
-// unknown reports a key that is no flag, with the one that it most likely means.
+// unknown reports a key that is not a flag, with the one that it most likely means.
 func (s *settingsFile) unknown(x document.Setting, flag string, known []string) {
 	near := strings.TrimPrefix(model.FlagOf(flag), "--")
 	if near == "" {

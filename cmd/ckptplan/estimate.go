@@ -26,7 +26,7 @@ func newEstimateCommand(g *globals) *cobra.Command {
 		Short: "Predict the memory and the time of a training step",
 		Long: `Estimate walks two training steps of the model, op by op, and reports the highest instant of the second: how many
 bytes, where, and held by what. MODEL is a preset (ckptplan models), a YAML spec or a Hugging Face config.json; without
-one, ` + defaultPreset + ` is priced. Without --strategy it compares ` + `none, selective, every-2, sqrt and full.
+one, ` + defaultPreset + ` is estimated. Without --strategy it compares ` + `none, selective, every-2, sqrt and full.
 
   ckptplan estimate llama-3-8b --strategy full --gpu a100-80gb
   ckptplan estimate config.json --batch 4 --seq 4096 --budget 24GB --format json
@@ -46,7 +46,7 @@ offload, offload-inputs, a plan file, or all.
 	o.modelOptions.addFlags(cmd)
 	o.budgetOptions.addFlags(cmd)
 	o.outputOptions.addFlags(cmd)
-	cmd.Flags().StringSliceVar(&o.names, "strategy", nil, "strategies or plan files, with commas between them")
+	cmd.Flags().StringSliceVar(&o.names, "strategy", nil, "strategies or plan files, separated by commas")
 	complete(cmd, "strategy", "all", "none", "full", "sqrt", "every-2", "selective", "selective-attn", "selective-mlp", "offload", "offload-inputs")
 	cmd.Flags().BoolVar(&o.explain, "explain", false, "also list assumptions, the tensors alive at the peak, and the reserve")
 	return cmd
@@ -67,11 +67,11 @@ func runEstimate(cmd *cobra.Command, g *globals, o *estimateOptions) error {
 	var known *spec.Spec
 	for _, name := range o.names {
 		if f := files[name]; f != nil && known == nil {
-			known = f.Spec // without MODEL plans are priced for their own
+			known = f.Spec // without MODEL a plan is estimated for its own
 		}
 	}
 	if len(files) > 0 && known == nil && o.model == "" {
-		return usagef("the plan file has no spec of its own: name the model that it is for")
+		return usagef("the plan file has no spec: name the model it is for")
 	}
 	spec, err := o.load(cmd, known)
 	if err != nil {

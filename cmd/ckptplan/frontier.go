@@ -47,7 +47,7 @@ it. With a budget it marks the fastest plan that fits, and says what 1 GB more w
 
 func (o *frontierOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.plot, "plot", "", "also draw it to this `file`, .svg or .png")
-	cmd.Flags().Var(&o.quantum, "quantum", "round sizes up to multiples of this inside the search, for chains of many different layers (default: exact, or the least power of two from 1MiB for which the search does not grow too large)")
+	cmd.Flags().Var(&o.quantum, "quantum", "round sizes up to multiples of this inside the search, for chains of many different layers (default: exact, or the smallest power of two from 1MiB that keeps the search small)")
 }
 
 func (o *frontierOptions) run(cmd *cobra.Command, g *globals, args []string) error {
@@ -55,7 +55,7 @@ func (o *frontierOptions) run(cmd *cobra.Command, g *globals, args []string) err
 		return err
 	}
 	if o.plot != "" && !slices.Contains(report.PlotFormats, strings.ToLower(filepath.Ext(o.plot))) {
-		return usagef("--plot %s: the file's name has to end in %s", o.plot, strings.Join(report.PlotFormats, " or "))
+		return usagef("--plot %s: the file name must end in %s", o.plot, strings.Join(report.PlotFormats, " or "))
 	}
 	if err := o.beside("plot", o.plot); err != nil {
 		return err

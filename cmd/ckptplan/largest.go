@@ -22,8 +22,8 @@ func newLargestCommand(g *globals) *cobra.Command {
 		Use:   "largest [MODEL] --budget SIZE",
 		Short: "Find the largest micro batch, or the longest sequence, that fits",
 		Long: `Largest finds the largest micro batch for which some plan fits the budget (--of seq: the longest sequence, in steps of
-128 tokens), the fastest plan for it, and how far no checkpointing and checkpointing every layer go. MODEL is as in
-optimize.
+128 tokens), and the fastest plan for it. No checkpointing and checkpointing every layer are compared with it. MODEL is
+as in optimize.
 
   ckptplan largest llama-3.2-1b --budget 24GB
   ckptplan largest llama-3.2-1b --budget 24GB --of seq --batch 1
@@ -35,7 +35,7 @@ The batch that trains the most tokens a second may be a smaller one: ckptplan op
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, g, args) },
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringVar(&o.of, "of", "batch", "what is to be the largest: batch or seq")
+	cmd.Flags().StringVar(&o.of, "of", "batch", "size to maximise: batch or seq")
 	complete(cmd, "of", "batch", "seq")
 	return cmd
 }
@@ -55,14 +55,14 @@ func (o *largestOptions) run(cmd *cobra.Command, g *globals, args []string) erro
 	case req.Budget == 0:
 		return usagef("%s needs --budget, such as 24GB, or --gpu", cmd.Name())
 	case cmd.Flags().Changed(o.of):
-		return usagef("--%s is what is searched for: leave it out", o.of)
+		return usagef("--%s is what the search finds: leave it out", o.of)
 	}
 	s, err := o.study(cmd, args, req)
 	if err != nil {
 		return err
 	}
 	if by == study.MaxSeq && s.Spec.Image != nil {
-		return usagef("--of seq: the sequence of %s is its patches, which the image's size decides", s.Spec.Name)
+		return usagef("--of seq: the sequence of %s is its patches, whose number the image size decides", s.Spec.Name)
 	}
 	return o.answer(cmd, g, s, func(ctx context.Context, s *study.Study) (*study.Optimization, error) { return s.Largest(ctx, by) })
 }

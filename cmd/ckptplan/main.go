@@ -21,8 +21,8 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }
 
-// collectLate puts the garbage collector off until the process holds that many bytes: most runs last milliseconds and need
-// a few tens of megabytes. From its first cycle on it works as usual; under the limit alone, a run that needs more would
+// collectLate delays the garbage collector until the heap has that many bytes: most runs last milliseconds and need a few
+// tens of megabytes. From its first cycle on it works as usual; under the limit alone, a run that needs more would
 // collect without end.
 func collectLate(limit int64) {
 	debug.SetGCPercent(-1)

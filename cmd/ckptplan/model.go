@@ -17,7 +17,7 @@ import (
 	"ckptplan/internal/study"
 )
 
-// defaultPreset is priced when no model is named: of the size at which checkpointing starts to matter on one card.
+// defaultPreset is used when no model is named. It has the size at which checkpointing starts to matter on one card.
 const defaultPreset = "gpt-1.3b"
 
 // modelOptions name a model and change its training step.
@@ -89,14 +89,14 @@ func (o *modelOptions) load(cmd *cobra.Command, known *spec.Spec) (*spec.Spec, e
 		var err error
 		spec, err = model.LoadAny(name, readInput, replaced...)
 		if is[document.Diagnostics](err) && holdsPlan(name) {
-			return nil, &inputError{fmt.Errorf("%s is a plan file, not a model: price it with --strategy %s", name, name)}
+			return nil, &inputError{fmt.Errorf("%s is a plan file, not a model: use it with --strategy %s", name, name)}
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	if spec == known {
-		own := *known // flags change the copy, so that a plan for other settings is noticed
+		own := *known // flags change the copy, so that a plan made for other settings is refused
 		spec = &own
 	}
 	given := cmd.Flags().Changed
@@ -158,7 +158,7 @@ type count int
 func (c *count) Set(s string) error {
 	n, err := strconv.Atoi(s)
 	if err != nil {
-		return errors.New("it is a whole number in digits, such as 8192")
+		return errors.New("must be a whole number in digits, such as 8192")
 	}
 	*c = count(n)
 	return nil

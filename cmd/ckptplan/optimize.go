@@ -26,7 +26,7 @@ type optimizeOptions struct {
 	moved     movedOptions
 }
 
-// movedOptions are what optimize did before frontier and largest were commands.
+// movedOptions are flags of optimize that have become the commands frontier and largest.
 type movedOptions struct {
 	frontier bool
 	frontierOptions
@@ -48,7 +48,7 @@ Hugging Face config.json; without one, ` + defaultPreset + ` is planned.
 The plan file holds a certificate that says why no plan of the class is faster: ckptplan show plan.yaml --check.
 See also: ckptplan frontier (peak against time), ckptplan largest (the largest batch or sequence).
 
-With --target the plan is one that the trainer's own knobs can run, and the price of that restriction is printed:
+With --target the plan is one that the trainer's own knobs can run, and the cost of that restriction is printed:
 ` + targetHelp() + `
 
 ` + exitHelp,
@@ -59,9 +59,9 @@ With --target the plan is one that the trainer's own knobs can run, and the pric
 	f := cmd.Flags()
 	f.StringVar(&o.objective, "objective", "time", "time (the fastest step), throughput (the micro batch is chosen as well) or memory (the lowest peak, with or without a budget)")
 	complete(cmd, "objective", objectives...)
-	f.StringVar(&o.target, "target", "", "`trainer` that has to run the plan with its own knobs")
+	f.StringVar(&o.target, "target", "", "`trainer` that must be able to run the plan with its own knobs")
 	_ = cmd.RegisterFlagCompletionFunc("target", completeTarget)
-	f.Var(&o.global, "global-batch", "`sequences` a step that accumulation makes up, for --objective throughput")
+	f.Var(&o.global, "global-batch", "`sequences` per step, reached by accumulation, for --objective throughput")
 	f.BoolVar(&o.moved.frontier, "frontier", false, "see ckptplan frontier")
 	o.moved.addFlags(cmd)
 	for _, flag := range []string{"frontier", "plot", "quantum"} {
@@ -119,7 +119,7 @@ func (o *optimizeOptions) checkObjective(cmd *cobra.Command, req study.Request) 
 	case !slices.Contains(objectives, o.objective):
 		return usagef("--objective %q is not one of %s", o.objective, strings.Join(objectives, ", "))
 	case req.Budget == 0 && objective != study.Memory:
-		return usagef("optimize needs --budget, such as 24GB, or --gpu; without a budget there are ckptplan frontier and --objective memory")
+		return usagef("optimize needs --budget, such as 24GB, or --gpu; without a budget, use ckptplan frontier or --objective memory")
 	case o.target != "" && objective != study.Fastest:
 		return usagef("--target is for --objective time")
 	case o.global < 0:
@@ -132,7 +132,7 @@ func (o *optimizeOptions) checkObjective(cmd *cobra.Command, req study.Request) 
 	return nil
 }
 
-// checkGlobal refuses a global batch that no number of micro batches makes up in a lifetime.
+// checkGlobal refuses a global batch that would take more micro batches than anyone would run.
 func (o *optimizeOptions) checkGlobal(spec *spec.Spec) error {
 	if o.global == 0 {
 		return nil
@@ -144,7 +144,7 @@ func (o *optimizeOptions) checkGlobal(spec *spec.Spec) error {
 	return nil
 }
 
-// runMoved runs a command line that asks for what has a command of its own by now, and says which.
+// runMoved runs the command that has replaced a flag of optimize, and says which one it is.
 func (o *optimizeOptions) runMoved(cmd *cobra.Command, g *globals, args []string) (done bool, err error) {
 	note := func(now string) { fmt.Fprintf(cmd.ErrOrStderr(), "ckptplan: note: this is now ckptplan %s\n", now) }
 	switch of, largest := strings.CutPrefix(o.objective, "max-"); {
@@ -153,7 +153,7 @@ func (o *optimizeOptions) runMoved(cmd *cobra.Command, g *globals, args []string
 			return true, err
 		}
 		if o.objective != "time" || o.class == "nested" {
-			return true, usagef("frontier is of flat plans, peak against time: leave out --objective and --class")
+			return true, usagef("frontier covers flat plans, peak against time: leave out --objective and --class")
 		}
 		f := o.moved.frontierOptions
 		f.modelOptions, f.budgetOptions, f.headOptions, f.outputOptions = o.modelOptions, o.budgetOptions, o.headOptions, o.outputOptions
@@ -174,7 +174,7 @@ func (o *optimizeOptions) runMoved(cmd *cobra.Command, g *globals, args []string
 	return false, nil
 }
 
-// fits refuses flags that the command which does the work now does not have.
+// fits refuses flags that the replacing command does not have.
 func fits(cmd *cobra.Command, name string) (err error) {
 	for _, c := range cmd.Parent().Commands() {
 		if c.Name() != name {

@@ -23,7 +23,7 @@ type outputOptions struct {
 
 func (o *outputOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.format, "format", "table", "format: table, markdown, csv or json")
-	cmd.Flags().StringVar(&o.file, "output", "", "write the result to this `file` instead of stdout; the whole of it or nothing")
+	cmd.Flags().StringVar(&o.file, "output", "", "write the result to this `file` instead of stdout, completely or not at all")
 	complete(cmd, "format", "table", "markdown", "csv", "json")
 	section(cmd, outputSection)
 }
@@ -43,7 +43,7 @@ func (o *outputOptions) check(g *globals) error {
 	return usagef("--color %q is not one of auto, always, never", g.color)
 }
 
-// placeOf refuses a file that a flag names where none can be, so that no work is lost.
+// placeOf refuses a path that cannot be written before any work is done.
 func placeOf(flag, file string) error {
 	if file == "" {
 		return nil
@@ -85,8 +85,8 @@ func (g *globals) colour(w io.Writer) bool {
 	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
-// writeWhole writes a file whole or not at all: beside its place first, then renamed. As with a redirection of the shell
-// a link leads to the file that is written, an existing file keeps its mode and is left alone if it cannot be written,
+// writeWhole writes a file completely or not at all: it writes a new file in the same folder and renames it. As with shell
+// redirection, a link is followed, an existing file keeps its mode and is left alone if it cannot be written,
 // and a new one gets the mode that the umask leaves.
 func writeWhole(file string, content []byte) (err error) {
 	info, statErr := os.Stat(file)
@@ -134,7 +134,7 @@ func replaceable(file string) (string, error) {
 	return filepath.EvalSymlinks(file)
 }
 
-// beside creates a file of a new name in the folder of another.
+// beside creates a file with a new name in the folder of another.
 func beside(file string) (*os.File, error) {
 	for n := 0; ; n++ {
 		name := filepath.Join(filepath.Dir(file), fmt.Sprintf(".%s.%d.%d", filepath.Base(file), os.Getpid(), n))

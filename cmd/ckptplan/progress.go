@@ -10,17 +10,17 @@ import (
 	"golang.org/x/term"
 )
 
-// patience is how long work may take before a terminal is told that it goes on.
+// patience is how long work may take before its progress is shown.
 const patience = time.Second
 
-// watch tells a terminal, second by second, that work goes on and what it is at.
+// watch shows on a terminal, second by second, that work goes on and its current stage.
 type watch struct {
 	what       string
 	stage      atomic.Pointer[string]
 	done, gone chan struct{} // nil without a terminal
 }
 
-// progress begins to watch work of which a person is told on w, if that is a terminal.
+// progress starts to watch work and shows it on w, if that is a terminal.
 func progress(w io.Writer, what string) *watch {
 	p := &watch{what: what}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -30,7 +30,7 @@ func progress(w io.Writer, what string) *watch {
 	return p
 }
 
-// at notes what the work is at. It may be called from any goroutine.
+// at sets the current stage. It may be called from any goroutine.
 func (p *watch) at(stage string) { p.stage.Store(&stage) }
 
 // stop ends the watch and clears its line.

@@ -13,8 +13,8 @@ import (
 // for a plan first.
 var pipes sync.Map
 
-// readInput is os.ReadFile for specs, config.json and plan files. It stops behind the largest that is accepted, so that
-// a checkpoint of many gigabytes, or a device without an end, is refused as too large and not held in memory.
+// readInput is os.ReadFile for specs, config.json and plan files. It stops after the largest size that is accepted,
+// so that a checkpoint of many gigabytes, or an endless device, is refused and not read into memory.
 func readInput(name string) ([]byte, error) {
 	if src, ok := pipes.Load(name); ok {
 		return src.([]byte), nil
@@ -28,7 +28,7 @@ func readInput(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	src = bytes.TrimPrefix(src, []byte("\ufeff")) // the mark that editors of Windows write before UTF-8
+	src = bytes.TrimPrefix(src, []byte("\ufeff")) // the byte order mark that Windows editors write
 	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
 		pipes.Store(name, src)
 	}

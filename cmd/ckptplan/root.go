@@ -53,7 +53,7 @@ type inputError struct{ err error }
 func (e *inputError) Error() string { return e.err.Error() }
 func (e *inputError) Unwrap() error { return e.err }
 
-// doesNotFit says that the result, which was printed, is that nothing fits.
+// doesNotFit is returned after a result that says that no plan fits was printed.
 type doesNotFit struct{ text string }
 
 func (e *doesNotFit) Error() string { return e.text }
@@ -79,7 +79,7 @@ func exitCode(err error) int {
 	return exitUnexpected
 }
 
-// unfitPlanFile is true for a plan file that names parts or ops which the model's layers do not have.
+// unfitPlanFile is true for a plan file that names parts or ops that the model's layers lack.
 func unfitPlanFile(err error) bool {
 	var unfit *study.StrategyError
 	return errors.As(err, &unfit) && isPlanFile(unfit.Strategy)
@@ -138,10 +138,10 @@ Start with:  ckptplan estimate                                   a GPT of 1.3 bi
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w%s; see %s --help", plainValue(err), nearFlag(cmd, err), cmd.CommandPath())
 	})
-	root.SuggestionsMinimumDistance = 2 // letters that a mistyped command may be off
+	root.SuggestionsMinimumDistance = 2 // letters by which a mistyped command may differ
 	root.SetGlobalNormalizationFunc(hyphens)
 	f := root.PersistentFlags()
-	f.StringVar(&g.config, "config", "", "`file` with settings, one flag a key (default ckptplan/config.yaml in the user's configuration folder)")
+	f.StringVar(&g.config, "config", "", "`file` with settings; keys are flag names (default ckptplan/config.yaml in the user's configuration folder)")
 	f.StringVar(&g.color, "color", "auto", "colour: auto, always or never")
 	f.BoolVar(&g.noColor, "no-color", false, "no colour")
 	complete(root, "color", "auto", "always", "never")
@@ -151,7 +151,7 @@ Start with:  ckptplan estimate                                   a GPT of 1.3 bi
 	return root
 }
 
-// strictTopics makes an unknown shell or topic an error: cobra prints help for it, which a script takes for completions.
+// strictTopics makes an unknown shell or topic an error: cobra would print help, which a script would take for completions.
 func strictTopics(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
@@ -170,7 +170,7 @@ func strictTopics(root *cobra.Command) {
 	}
 }
 
-// nearFlag asks for the flag that an unknown one most likely means.
+// nearFlag suggests the flag that an unknown one most likely means.
 func nearFlag(cmd *cobra.Command, err error) string {
 	var missing *pflag.NotExistError
 	if !errors.As(err, &missing) || missing.GetSpecifiedShortnames() != "" {
@@ -196,16 +196,16 @@ func hyphens(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 }
 
-// plainValue says what a switch or a number takes where the parser names its own function.
+// plainValue names the accepted form of a switch or number in place of the parser's own function name.
 func plainValue(err error) error {
 	var wrong *pflag.InvalidValueError
 	var syntax *strconv.NumError
 	if !errors.As(err, &wrong) || !errors.As(err, &syntax) {
 		return err
 	}
-	form := "it is a whole number"
+	form := "must be a whole number"
 	if wrong.GetFlag().Value.Type() == "bool" {
-		form = "it is true or false"
+		form = "must be true or false"
 	}
 	return fmt.Errorf("invalid argument %q for \"--%s\" flag: %s", wrong.GetValue(), wrong.GetFlag().Name, form)
 }
@@ -235,8 +235,8 @@ func atMostArgs(n int) cobra.PositionalArgs {
 	}
 }
 
-// notEmpty refuses flags that were given without a value, such as a shell variable that is not set: what is run instead
-// would not be what was meant.
+// notEmpty refuses flags that were given without a value, such as an unset shell variable: the command would run with
+// another value than the one meant.
 func notEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		list, isList := f.Value.(pflag.SliceValue)

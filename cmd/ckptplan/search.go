@@ -25,7 +25,7 @@ func (o *headOptions) addFlags(cmd *cobra.Command) {
 	section(cmd, searchSection)
 }
 
-// request adds the changes to what a step is studied for.
+// request adds the changes to the request.
 func (o *headOptions) request(r *study.Request) error {
 	for i, a := range o.allow {
 		if o.allow[i] = hyphened(a); !slices.Contains(study.HeadChoices, o.allow[i]) {
@@ -39,7 +39,7 @@ func (o *headOptions) request(r *study.Request) error {
 	return nil
 }
 
-// searchOptions say what a plan is searched for, among which plans, and where it is written.
+// searchOptions say what a plan must fit, which plans are searched, and where the plan is written.
 type searchOptions struct {
 	modelOptions
 	budgetOptions
@@ -61,10 +61,10 @@ func (o *searchOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.class, "class", "auto", "plans to choose among: flat (each layer on its own), nested (segments inside segments), or auto")
 	complete(cmd, "class", "auto", "flat", "nested")
-	f.Var(&o.maxForwards, "max-forwards", "most `times` that a layer runs forward as a whole in a nested plan (default: no bound)")
+	f.Var(&o.maxForwards, "max-forwards", "most `times` that a nested plan may run a whole layer forward (default: no limit)")
 	f.BoolVar(&o.offload, "offload", false, "let layers keep tensors in pinned host memory")
 	f.Var(&o.window, "offload-window", "`layers` that may run while a copy to or from the host is under way (default: the compute stream makes the copies)")
-	f.Var(&o.hostMemory, "host-memory", "most host memory that offloading may take (default: no cap)")
+	f.Var(&o.hostMemory, "host-memory", "most host memory that offloading may use (default: no limit)")
 	section(cmd, searchSection)
 	f.StringVarP(&o.plan, "plan", "o", "", "write the plan to this `file`")
 	section(cmd, outputSection)
@@ -92,7 +92,7 @@ func (o *searchOptions) check(cmd *cobra.Command, g *globals) error {
 	return o.beside("plan", o.plan)
 }
 
-// beside refuses a second file that could not be written after the search, or would be written over the result.
+// beside refuses a second file that could not be written after the search, or that would overwrite the result.
 func (o *outputOptions) beside(flag, file string) error {
 	if file != "" && o.file != "" && filepath.Clean(file) == filepath.Clean(o.file) {
 		return usagef("--%s and --output are the same file, %s", flag, file)
@@ -100,7 +100,7 @@ func (o *outputOptions) beside(flag, file string) error {
 	return placeOf(flag, file)
 }
 
-// request is what the step is studied for.
+// request is the device, the plans and the target that the step is studied for.
 func (o *searchOptions) request() (study.Request, error) {
 	r, err := o.budgetOptions.request()
 	if err != nil {
@@ -137,5 +137,5 @@ func (o *searchOptions) answer(cmd *cobra.Command, g *globals, s *study.Study, a
 	return nil
 }
 
-// hyphened is a name of a value as it is listed: drop_logits is drop-logits.
+// hyphened is a value's name as it is listed: drop_logits is drop-logits.
 func hyphened(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }

@@ -21,8 +21,8 @@ func newShowCommand(g *globals) *cobra.Command {
 		Short: "Print a plan file",
 		Long: `Show reads a plan file that optimize wrote, or one written by hand, and prints what it says. With
 --check it also verifies the certificate that optimize writes, by code that shares nothing with the solver: the plan is
-replayed, the price of every option is simulated again, the bound is added up, and the search is repeated another way;
-of a nested plan, the least time of all nested plans is found again. What would take too long is reported as unproved.
+replayed, the cost of every option is simulated again, the bound is added up, and the search is repeated another way;
+for a nested plan, the least time of all nested plans is found again. Checks that take too long are reported as unproved.
 
 Exit codes: 0 done, 1 unexpected, 2 usage, 3 the file is not a valid plan or has no certificate to check, 5 a claim of the
 certificate is wrong (the result is still printed).`,
@@ -70,7 +70,7 @@ func checkPlan(ctx context.Context, f *plan.File) (*certificate.Report, error) {
 	case f.Certificate == nil:
 		return nil, certificate.ErrNoCertificate
 	case f.Spec == nil:
-		return nil, errors.New("the plan file has no spec: it cannot be checked by itself")
+		return nil, errors.New("the plan file has no spec, so it cannot be checked on its own")
 	}
 	sheet, err := gpu.Lookup(f.Certificate.Card.Name)
 	if err != nil {

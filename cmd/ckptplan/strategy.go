@@ -17,7 +17,7 @@ type strategyOptions struct {
 	names []string
 }
 
-// planFiles reads the plan files among the names, before it is known which model they are for.
+// planFiles reads the plan files among the names, before the model that they are for is known.
 func (o *strategyOptions) planFiles() (map[string]*plan.File, error) {
 	files := map[string]*plan.File{}
 	for _, name := range o.names {
@@ -51,7 +51,7 @@ func readPlan(name string) (*plan.File, error) {
 	return plan.Read(name, src)
 }
 
-// choices are the strategies to price: those that were named, else what the spec says, else a comparison.
+// choices are the strategies to estimate: those that were named, else the spec's, else a comparison.
 func (o *strategyOptions) choices(s *spec.Spec, file string, files map[string]*plan.File) ([]study.Choice, error) {
 	layers := plan.LayersOf(s)
 	names := o.names

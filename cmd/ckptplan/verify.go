@@ -34,7 +34,8 @@ func newVerifyCommand(g *globals) *cobra.Command {
 		Use:   "verify [MODEL|PLAN] --device 0|cpu|meta",
 		Short: "Run a plan on a device and compare it with the prediction",
 		Long: `Verify runs real training steps under a plan and sets peak memory, phase by phase, beside the prediction. The step
-without checkpointing is run too: the plan must change neither loss nor gradients, and its extra time is against that.
+without checkpointing runs as well: the plan must change neither loss nor gradients, and its extra time is measured
+against that step.
 
 MODEL is a preset, a YAML spec or a config.json; --strategy names the plan (default: the spec's own checkpoint). PLAN is a
 plan file, for the model it was made for; a second argument, or --model, runs it on another one. Devices:
@@ -59,11 +60,11 @@ file or a plan for another model, 4 the device ran out of memory (the result is 
 	o.engineOptions.addFlags(cmd)
 	o.outputOptions.addFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.model, "model", "", "the `model` to run, where the argument is a plan")
+	f.StringVar(&o.model, "model", "", "`model` to run, if the argument is a plan")
 	f.StringVar(&o.strategy, "strategy", "", "strategy or plan `file` to run (default: the spec's checkpoint)")
-	f.StringVar(&o.card, "gpu", "", "card that times are predicted for (default: the device's own)")
-	f.Var(&o.tolerance, "tolerance", "how far off a prediction may be, in per cent of what is measured")
-	f.BoolVar(&o.noBaseline, "no-baseline", false, "do not run the step without checkpointing: no gradients are compared, no extra time is known")
+	f.StringVar(&o.card, "gpu", "", "card to predict times for (default: the device itself)")
+	f.Var(&o.tolerance, "tolerance", "how far a prediction may be off, in per cent of the measured value")
+	f.BoolVar(&o.noBaseline, "no-baseline", false, "skip the step without checkpointing, so that gradients and extra time are not compared")
 	f.StringVar(&o.save, "save", "", "append the result to this `file`, one JSON document a line")
 	complete(cmd, "strategy", "none", "full", "sqrt", "every-2", "selective", "selective-attn", "selective-mlp", "offload", "offload-inputs")
 	return cmd
@@ -96,7 +97,7 @@ func runVerify(cmd *cobra.Command, g *globals, o *verifyOptions, args []string) 
 		return err
 	}
 	if engine.name == "torch" && spec.Train.LossChunks > 1 {
-		return usagef("PyTorch runs the loss in one piece here: leave out --loss-chunks, or take --engine host")
+		return usagef("PyTorch runs the loss in one piece here: leave out --loss-chunks, or use --engine host")
 	}
 	req.CPU = engine.cpuOps
 	s, err := study.New(spec, req)
@@ -170,7 +171,7 @@ func (o *verifyOptions) subject(cmd *cobra.Command, args []string) (*spec.Spec, 
 		known = file.Spec
 	}
 	if file != nil && known == nil && o.model == "" {
-		return nil, none, usagef("the plan file has no spec of its own: name the model that it is for with --model")
+		return nil, none, usagef("the plan file has no spec: name the model it is for with --model")
 	}
 	spec, err := o.load(cmd, known)
 	if err != nil {
@@ -220,7 +221,7 @@ func (o *verifyOptions) config() []byte {
 	return hfConfig(o.model)
 }
 
-// request studies a step without a budget. Times are for --gpu, else for the device's own card, else for the default.
+// request studies a step without a budget. Times are for the card of --gpu, else for the device's own card, else for the default.
 func (o *verifyOptions) request(d *device) (study.Request, error) {
 	b := budgetOptions{gpu: o.card}
 	if _, err := gpu.Lookup(d.card); o.card == "" && err == nil {

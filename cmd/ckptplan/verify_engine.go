@@ -20,7 +20,7 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// engineOptions say where a plan is run, by what and for how long.
+// engineOptions say where a plan runs, with which engine and for how long.
 type engineOptions struct {
 	device string
 	engine string
@@ -41,12 +41,12 @@ func (o *engineOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.device, "device", "", "`device` to run on: the number of a CUDA device, cpu or meta")
 	f.StringVar(&o.engine, "engine", "auto", "auto, host or torch")
 	f.StringVar(&o.python, "python", "python3", "the `interpreter` that has PyTorch")
-	f.Var(&o.steps, "steps", "`steps` to time (default 10 on a CUDA device, else 3, or fewer once they took 2 s)")
+	f.Var(&o.steps, "steps", "`steps` to time (default 10 on a CUDA device, else 3, or fewer once 2 s have passed)")
 	f.Var(&o.warmup, "warmup", "`steps` before anything is measured (default 3 on a CUDA device, else 1)")
 	f.Int64Var(&o.seed, "seed", 0, "`seed` of weights, data and dropout")
 	f.DurationVar(&o.timeout, "timeout", time.Hour, "`time` after which a run is stopped, such as 90s or 10m")
-	f.Var(&o.limit, "limit", "the most `memory` that the run may take of the device: 80% or a size")
-	f.BoolVar(&o.force, "force", false, "run although less memory is free than is predicted to be needed")
+	f.Var(&o.limit, "limit", "device `memory` that the run may use: 80% or a size")
+	f.BoolVar(&o.force, "force", false, "run even if the predicted need exceeds the free memory")
 	complete(cmd, "device", "0", "cpu", "meta")
 	complete(cmd, "engine", "auto", "host", "torch")
 	section(cmd, runSection)
@@ -93,7 +93,7 @@ func (o *engineOptions) ready(cmd *cobra.Command) error {
 	case o.engine == "host" && cmd.Flags().Changed("warmup"):
 		return usagef("--warmup is for PyTorch: the host engine's first step is like the others")
 	case o.limit != (limitFlag{}) && o.device == "meta":
-		return usagef("--limit is for devices with a memory, which meta is not")
+		return usagef("--limit needs a device with memory, which meta does not have")
 	case o.limit != (limitFlag{}) && o.device == "cpu" && o.engine == "torch":
 		return usagef("--limit is for CUDA devices and the host engine: PyTorch cannot be limited on the CPU")
 	}
@@ -114,7 +114,7 @@ type device struct {
 	total unit.Bytes
 }
 
-// find is the device that was named, and no other.
+// find is the device that was named; it never falls back to another.
 func (o *engineOptions) find() (*device, error) {
 	if o.engine == "cuda" {
 		return nil, &exec.EngineError{Engine: "cuda", Text: "it is not part of this version; --engine torch runs on CUDA devices"}
@@ -146,12 +146,12 @@ type engine struct {
 	name, device string
 	// offered is the memory that a run can take, 0 if that is not known.
 	offered unit.Bytes
-	// values is false where no values are computed: there is nothing to compare with a baseline.
+	// values is false if no values are computed, so that none can be compared with a baseline.
 	values bool
-	// cpuOps is true where PyTorch's CPU dispatches the ops: its dropout and attention are others than a CUDA device's.
+	// cpuOps is true where PyTorch's CPU dispatches the ops: its dropout and attention differ from a CUDA device's.
 	cpuOps bool
 	notes  []string
-	// run measures a plan, and calls back with what it is at.
+	// run measures a plan, and calls back with the current stage.
 	run func(context.Context, *study.Study, *study.Simulation, func(stage string)) (*exec.Measurement, error)
 }
 
@@ -174,17 +174,17 @@ func (o *engineOptions) pick(ctx context.Context, d *device, config []byte) (*en
 }
 
 // cpuEngine is the engine for the CPU where none was named, and why it is not PyTorch. An interpreter that was named
-// and does not work is an error: no other is taken in its place.
+// and does not work is an error: there is no fallback.
 func (o *engineOptions) cpuEngine(ctx context.Context) (name string, notes []string, err error) {
 	if o.limit != (limitFlag{}) {
-		return "host", []string{"the host engine was taken: PyTorch cannot be limited on the CPU"}, nil
+		return "host", []string{"using the host engine: PyTorch cannot be limited on the CPU"}, nil
 	}
 	found, err := torch.Installed(ctx, o.python)
 	switch {
 	case ctx.Err() != nil, err != nil && o.pythonNamed:
 		return "", nil, err
 	case !found:
-		return "host", []string{fmt.Sprintf("the host engine was taken: %s has no PyTorch (--python names another)", o.python)}, nil
+		return "host", []string{fmt.Sprintf("using the host engine: %s has no PyTorch (--python names another)", o.python)}, nil
 	}
 	return "torch", nil, nil
 }

@@ -19,7 +19,7 @@ func (s *shareFlag) Set(text string) error {
 	number, ok := strings.CutSuffix(strings.TrimSpace(text), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if err != nil || !ok || !(v >= 0) || v > 1e6 {
-		return errors.New("it is written in per cent, such as 5%")
+		return errors.New("must be in per cent, such as 5%")
 	}
 	*s = shareFlag(v / 100)
 	return nil
@@ -45,7 +45,7 @@ func (l *limitFlag) Set(text string) error {
 	if number, ok := strings.CutSuffix(strings.TrimSpace(text), "%"); ok {
 		v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 		if err != nil || !(v > 0) || v > 100 {
-			return errors.New("a share of the device is more than 0% and at most 100%")
+			return errors.New("a share of the device must be above 0% and at most 100%")
 		}
 		*l = limitFlag{percent: v}
 		return nil
@@ -87,11 +87,11 @@ func (l *limitFlag) share(total unit.Bytes) (float64, error) {
 	return float64(l.of(total)) / float64(total), nil
 }
 
-// tooLargeError is a step that this machine's own memory does not hold.
+// tooLargeError is a step that does not fit this machine's own memory.
 type tooLargeError struct{ need, available unit.Bytes }
 
 func (e *tooLargeError) Error() string {
-	return fmt.Sprintf("device cpu: %s are predicted to be needed, and this machine has %s to give; --device meta needs none of it, --force runs all the same", e.need.Both(), e.available.Both())
+	return fmt.Sprintf("device cpu: the step is predicted to need %s, and this machine has %s available; --device meta needs no memory, --force runs it anyway", e.need.Both(), e.available.Both())
 }
 
 // fitsMachine refuses a step that would fill this machine's memory.
@@ -102,7 +102,7 @@ func (o *engineOptions) fitsMachine(need unit.Bytes) error {
 	return nil
 }
 
-// machineMemory is the memory that this machine can give to a new process without swapping; 0 if it does not tell.
+// machineMemory is the memory that this machine can give to a new process without swapping; 0 if that is unknown.
 func machineMemory() unit.Bytes {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 // release is the version that a release build sets: -ldflags "-X main.release=v1.2.3".
 var release string
 
-// version is the release, else what the Go tool recorded of the module or of its commit.
+// version is the release, else the version of the module or the commit that the Go tool recorded.
 func version() string {
 	if release != "" {
 		return release

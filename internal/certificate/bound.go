@@ -8,12 +8,11 @@ import (
 	"ckptplan/internal/plan"
 )
 
-// tib is the unit of prices of memory: 2^40 bytes.
+// tib is the unit of multipliers: nanoseconds per 2^40 bytes.
 const tib = 1 << 40
 
-// bound adds the Lagrangian bound of plan.CertifiedBound up in rational arithmetic and rounds it up to whole
-// nanoseconds: times are whole, so the next whole number is a bound, too. Extra times are not negative, so it is at
-// least 0. Shared tensors are left out; they only add bytes.
+// bound adds up the Lagrangian bound of plan.CertifiedBound in rational arithmetic and rounds it up to whole nanoseconds:
+// times are whole, so the next whole number is also a bound. Extra times are not negative, so it is at least 0. Shared tensors are left out; they only add bytes.
 func (c *chain) bound(rows []plan.PricedRow) (int64, error) {
 	n := len(c.menu)
 	lambda := map[string][]*big.Rat{"backward": make([]*big.Rat, n+1), "forward": make([]*big.Rat, n+1)}
@@ -31,11 +30,11 @@ func (c *chain) bound(rows []plan.PricedRow) (int64, error) {
 			return 0, fmt.Errorf("there is no %s row %q", r.Phase, r.Row)
 		}
 		if r.Lambda < 0 {
-			return 0, fmt.Errorf("the price of %s row %s is negative", r.Phase, r.Row)
+			return 0, fmt.Errorf("the multiplier of %s row %s is negative", r.Phase, r.Row)
 		}
 		lambda[r.Phase][i].Add(lambda[r.Phase][i], big.NewRat(r.Lambda, tib))
 	}
-	// paid[i] is what a byte costs that is alive on all rows from i on.
+	// paid[i] is the cost of a byte that is alive on all rows from i on.
 	paid := func(prices []*big.Rat) []*big.Rat {
 		out := make([]*big.Rat, n+2)
 		out[n+1] = new(big.Rat)
@@ -45,8 +44,8 @@ func (c *chain) bound(rows []plan.PricedRow) (int64, error) {
 		return out
 	}
 	back, front := paid(lambda["backward"]), paid(lambda["forward"])
-	times := func(price *big.Rat, bytes int64) *big.Rat {
-		return new(big.Rat).Mul(price, new(big.Rat).SetInt64(bytes))
+	times := func(multiplier *big.Rat, bytes int64) *big.Rat {
+		return new(big.Rat).Mul(multiplier, new(big.Rat).SetInt64(bytes))
 	}
 	sum := times(lambda["backward"][n], c.headBwd-c.room())
 	sum.Add(sum, times(lambda["forward"][n], c.headFwd-c.room()))
@@ -72,7 +71,7 @@ func (c *chain) bound(rows []plan.PricedRow) (int64, error) {
 	whole := new(big.Int).Sub(sum.Denom(), big.NewInt(1))
 	whole.Add(whole, sum.Num()).Quo(whole, sum.Denom())
 	if !whole.IsInt64() {
-		return 0, fmt.Errorf("it is no number of nanoseconds")
+		return 0, fmt.Errorf("it is not a number of nanoseconds")
 	}
 	return whole.Int64(), nil
 }

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// price is what an option costs at a layer, in bytes and nanoseconds. save and saveFwd are kept from the layer's
+// cost is what an option costs at a layer, in bytes and nanoseconds. save and saveFwd are kept from the layer's
 // forward to its backward and to the end of forward; fwd and bwd are the most that its forward and backward need above
 // the base and what the layers before it keep.
-type price struct {
+type cost struct {
 	save, saveFwd, fwd, bwd, time int64
 	holds                         uint32 // bit u: it holds shared tensor u
 	// run and back are the times of the layer's forward and, without recomputation and transfers, its backward.
@@ -18,29 +18,29 @@ type price struct {
 // chain is the choice of one option for each layer under a budget, as plan.Certificate states it.
 type chain struct {
 	base, floor, budget        int64
-	grads                      []int64   // by layer
-	menu                       [][]price // by layer, by option
+	grads                      []int64  // by layer
+	menu                       [][]cost // by layer, by option
 	headFwd, headBwd, headGrad int64
 	headTime                   int64   // of the head's forward and backward
 	shared                     []int64 // bytes by shared tensor
 	// x and y are alive outside the layers in forward and in backward, parameter gradients not counted.
 	x, y int64
-	// slack is the most that forward rows count too much: tensors that are let go of in forward unless some layer holds
-	// them, and what a block leaves to the next one.
+	// slack is the most by which forward rows overstate: tensors that forward frees unless some layer holds them, and
+	// tensors that a block leaves to the next one.
 	slack int64
-	// slackBwd is the most that the layers' backward rows count too much: shared tensors, to the end of the backward that lets
-	// go of them.
+	// slackBwd is the most by which the layers' backward rows overstate: shared tensors are counted to the end of the
+	// backward that frees them.
 	slackBwd int64
 }
 
-// lowered is the chain with rows that count nothing too much.
-func (c *chain) lowered() *chain {
+// relaxed is the chain with rows that overstate nothing.
+func (c *chain) relaxed() *chain {
 	if c.slack == 0 && c.slackBwd == 0 {
 		return c
 	}
 	d := *c
 	d.headFwd = max(0, c.headFwd-c.slack)
-	d.menu = make([][]price, len(c.menu))
+	d.menu = make([][]cost, len(c.menu))
 	for i, menu := range c.menu {
 		d.menu[i] = slices.Clone(menu)
 		for k := range menu {

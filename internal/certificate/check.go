@@ -1,5 +1,5 @@
-// Package certificate checks what a plan file claims about its plan. It shares no code with the solvers: it prices the
-// menu again with simulations of its own, replays the plan, adds the bound up and repeats the search by another
+// Package certificate checks what a plan file claims about its plan. It shares no code with the solvers: it simulates
+// every option of the menu again, replays the plan, adds the bound up and repeats the search by another
 // recurrence. A claim that holds here rests on the simulator and on this package alone.
 package certificate
 
@@ -23,13 +23,13 @@ const (
 )
 
 // Check verifies the certificate of a plan file for a model on a card. The report says claim by claim what was found;
-// Report.Err is not nil if one is wrong. An error means that nothing could be checked: ErrNoCertificate, a
+// Report.Err is not nil if one is wrong. An error means that no claim could be checked: ErrNoCertificate, a
 // *plan.MismatchError for another model, or a plan that cannot be lowered.
 //
-// What is checked of "no plan of the class is faster" is that no choice from the menu in the file is, or no nested plan
-// over its options, with the rows that this package derives. That the menu lists every way to treat a layer that is worth
-// it is not claimed and not checked. Nor is it that a nested plan whose peak is lower when simulated than by the rows is
-// not faster; the report says how far rows and simulations are apart.
+// Check takes "no plan of the class is faster" to mean: no choice from the menu in the file, or no nested plan over its
+// options, by the rows that this package derives. Whether the menu lists every worthwhile way to treat a layer is neither
+// claimed nor checked. A nested plan whose simulated peak is lower than its peak by the rows could still be faster; the
+// report says how far rows and simulations differ.
 func Check(ctx context.Context, spec *spec.Spec, f *plan.File, sheet *gpu.Sheet) (*Report, error) {
 	if f.Certificate == nil {
 		return nil, ErrNoCertificate
@@ -95,7 +95,7 @@ func (c *checker) unproved(claim, detail string) {
 	c.add(Finding{Claim: claim, Verdict: Unproved, Detail: detail})
 }
 
-// card compares the data sheet with the one that times were made with.
+// card compares the data sheet with the one used for the times.
 func (c *checker) card(sheet *gpu.Sheet) {
 	if sheet == nil {
 		c.unproved("card", "no data sheet was given: times are not checked")
@@ -118,7 +118,7 @@ func (c *checker) budget() {
 	}
 }
 
-// replay simulates the plan: its peak, who holds it, and its time.
+// replay simulates the plan and checks its peak, the owners of the peak, and its time.
 func (c *checker) replay() error {
 	tl, err := memory.Judge(c.p, &c.f.Plan, c.sheet)
 	if err != nil {
@@ -155,8 +155,8 @@ func (c *checker) replay() error {
 	return nil
 }
 
-// untreated checks the proof of a plan that treats no layer: it adds no time to its graph, and the other plans' graph
-// takes no less with nothing added.
+// untreated checks the proof of a plan that treats no layer: it adds no time to its graph, and the graph of the other plans
+// is no faster with nothing added.
 func (c *checker) untreated(programs *memory.Programs) error {
 	if len(c.f.Nodes) > 0 {
 		c.fails("closed", "nothing-added, but the plan treats layers")
@@ -255,12 +255,12 @@ func (c *checker) menu() bool {
 	return true
 }
 
-// agrees is true if the rows' peak is the simulated one, or above it by no more than rows may count too much.
+// agrees is true if the rows' peak is the simulated one, or above it by no more than the rows' slack.
 func (c *checker) agrees(rows, simulated int64) bool {
 	return rows >= simulated && rows <= simulated+max(c.chain.slack, c.chain.slackBwd)
 }
 
-// rows compares the prices of all options at all layers.
+// rows compares the costs of all options at all layers.
 func (c *checker) rows(was, is *chain) {
 	wrong, numbers := 0, 0
 	compare := func(claim string, a, b int64) {
@@ -339,7 +339,7 @@ func (c *checker) mixes() {
 
 // bound adds the dual bound up again from the derived rows, and the gap.
 func (c *checker) bound() {
-	b, err := c.chain.lowered().bound(c.c.Bound.Rows)
+	b, err := c.chain.relaxed().bound(c.c.Bound.Rows)
 	if err != nil {
 		c.fails("dual.rows", "%v", err)
 		return
@@ -362,12 +362,12 @@ func (c *checker) closed(ctx context.Context) error {
 	}
 	switch how {
 	case "none":
-		c.fails("closed", "nothing closes the gap, and the search was not stopped")
+		c.fails("closed", "no proof closes the gap, and the search was not stopped")
 		return nil
 	case "dual-tight":
-		return nil // the bound says it all
+		return nil // the bound is the proof
 	}
-	out, err := search(ctx, c.chain.lowered(), c.c.Time.Extra, maxLabels)
+	out, err := search(ctx, c.chain.relaxed(), c.c.Time.Extra, maxLabels)
 	switch {
 	case err != nil:
 		return err

@@ -11,7 +11,7 @@ import (
 func claimed(c *plan.Certificate, layers int) (_ *chain, options []plan.Option, holders [][][]bool, err error) {
 	m := c.Menu
 	out := &chain{
-		base: int64(m.Base), floor: int64(m.Floor), budget: int64(c.TensorBudget), grads: make([]int64, layers), menu: make([][]price, layers),
+		base: int64(m.Base), floor: int64(m.Floor), budget: int64(c.TensorBudget), grads: make([]int64, layers), menu: make([][]cost, layers),
 		slack: int64(m.Slack), slackBwd: int64(m.SlackBackward), headFwd: int64(m.Head.Forward), headBwd: int64(m.Head.Backward), headGrad: int64(m.Head.Gradient),
 	}
 	var runs []string
@@ -35,7 +35,7 @@ func claimed(c *plan.Certificate, layers int) (_ *chain, options []plan.Option, 
 		}
 		err := covered("menu.options "+o.Option.Name, runs, layers, func(r, l int) {
 			x := &o.Rows[r]
-			out.menu[l] = append(out.menu[l], price{save: x.Save, saveFwd: x.SaveForward, fwd: x.Forward, bwd: x.Backward, time: x.Time})
+			out.menu[l] = append(out.menu[l], cost{save: x.Save, saveFwd: x.SaveForward, fwd: x.Forward, bwd: x.Backward, time: x.Time})
 		})
 		if err != nil {
 			return nil, nil, nil, err

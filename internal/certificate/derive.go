@@ -11,7 +11,7 @@ import (
 	"ckptplan/internal/plan"
 )
 
-// derive prices options at every layer of a graph. It simulates the whole graph once an option, with that option at
+// derive finds the cost of each option at every layer of a graph. It simulates the whole graph once per option, with that option at
 // every layer, and reads the rows off what is alive between blocks. Let X be what is alive when the forward of the first
 // layer starts, and Y what is alive when its backward has ended, less the gradients that all layers and the head have left
 // by then: of parameters, and what those of activations have grown by on the way. Neither depends on the option. Then
@@ -28,16 +28,17 @@ import (
 // mixed choice has it too is a claim about the model; Check tests it on mixed plans.
 //
 // A tensor that is made before the layers and held for backward by some options at some layers would be counted in the
-// save of the layer at which it goes, the first that holds it, which depends on the choices of others. So it is taken
+// save of the layer that frees it, the first that holds it, which depends on the choices of others. So it is taken
 // out of that layer's save and listed by itself, once for each pattern of holders. One that every option holds at every
 // layer is alive at every backward row: it is moved from the first layer's save to Y, unless the certificate lists it.
 // One that only the first layer holds is its input and stays in its save; one that the blocks before the layers hold is
-// part of Y. One that a layer makes, where the layers are no chain, is listed if several can hold it and the first of them can
-// do without; else it goes with a layer that no choice changes. What the caller holds until backward is done is part of Y, whoever made it.
+// part of Y. One that a layer makes, where the layers are not a chain, is listed if several can hold it and the first of
+// them need not; otherwise the layer that frees it does not depend on the choice. A tensor that the caller holds until
+// backward is done is part of Y, whichever block made it.
 //
-// In forward such a tensor is let go of after the last layer that reads it, or that has it in a local, unless some layer holds
-// it, whichever. Rows cannot say that; they count it to the end of forward, which is at most its bytes too much. Nor do they
-// say whether what a block leaves in a local of the next one was saved; they count it there (memory.BlockProfile). Both are
+// Forward frees such a tensor after the last layer that reads it, or that has it in a local, unless any layer holds it. Rows
+// cannot express that: they count it to the end of forward, which overstates by at most its bytes. Nor can they express
+// whether a tensor that a block leaves in a local was saved: the next block's row counts it (memory.BlockProfile). Both are
 // the chain's slack.
 //
 // The head's rows are those of the blocks behind the layers, above what the layers keep; the floor is the highest of the
@@ -52,7 +53,7 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 	}
 	first := slices.IndexFunc(g.Blocks, func(b graph.Block) bool { return b.Layer >= 0 })
 	behind := g.LayerBlock(g.Layers-1) + 1
-	c := &chain{grads: make([]int64, g.Layers), menu: make([][]price, g.Layers)}
+	c := &chain{grads: make([]int64, g.Layers), menu: make([][]cost, g.Layers)}
 	holders := map[graph.StorageID][][]bool{} // by storage: by layer, by option
 	var x, y int64
 	schedules := make([]*memory.Schedule, len(options))
@@ -100,16 +101,16 @@ func derive(p *memory.Program, options []plan.Option, sheet *gpu.Sheet, listed [
 		for i := range g.Layers {
 			b := &blocks[g.LayerBlock(i)]
 			save := b.BackwardBefore - b.BackwardAfter + b.Grad + b.Carried
-			c.menu[i] = append(c.menu[i], price{
+			c.menu[i] = append(c.menu[i], cost{
 				save: save, saveFwd: b.ForwardAfter - b.ForwardBefore, fwd: b.ForwardPeak - b.ForwardBefore, bwd: save + b.BackwardPeak - b.BackwardBefore,
 				time: b.Recompute + b.Transfer, run: b.Forward, back: b.Backward,
 			})
 			c.grads[i] = b.Grad + b.Carried
-			c.slackBwd = max(c.slackBwd, b.Longer)
+			c.slackBwd = max(c.slackBwd, b.BackwardExcess)
 		}
 		if k == 0 {
 			for _, b := range blocks {
-				c.slack = max(c.slack, b.Left)
+				c.slack = max(c.slack, b.ForwardExcess)
 			}
 			c.outside(tl, blocks, first, behind)
 		}
@@ -152,7 +153,7 @@ func (c *chain) lift(x, y int64) {
 	}
 }
 
-// share takes shared tensors out of the layers' saves and returns who holds each, by layer and option, and the bytes
+// share takes shared tensors out of the layers' saves and returns the holders of each, by layer and option, and the bytes
 // that all options hold at all layers. Tensors made from op made on are the layers' own, unless contested.
 func (c *chain) share(g *graph.Graph, made graph.OpID, behind int, holders map[graph.StorageID][][]bool, listed [][][]bool) (patterns [][][]bool, always int64) {
 	same := func(a, b [][]bool) bool { return slices.EqualFunc(a, b, slices.Equal[[]bool]) }
@@ -201,14 +202,14 @@ func (c *chain) share(g *graph.Graph, made graph.OpID, behind int, holders map[g
 	return patterns, always
 }
 
-// keepForward counts a tensor to the end of forward in the rows of options that do not hold it; one that a layer made where
-// others than the layer in which the forward pass lets go of it can hold it, and all can do without.
+// keepForward counts a tensor to the end of forward in the rows of options that do not hold it. A tensor that a layer made
+// counts only if layers other than the one in which forward frees it can hold it, and none must.
 func (c *chain) keepForward(g *graph.Graph, behind int, st graph.StorageID, h [][]bool, ofLayer bool) {
 	drop, bytes := g.Storages[st].Drop, g.Storages[st].Bytes
 	if drop < 0 || int(drop) >= len(g.Ops) {
 		return
 	}
-	last := g.Layers // the layer in which the forward pass lets go of it, or the head
+	last := g.Layers // the layer in which forward frees it, or the head
 	if int(g.Ops[drop].Block) < behind {
 		last = 0
 		for _, end := g.LayerOps(0); drop >= end; _, end = g.LayerOps(last) {
@@ -239,7 +240,7 @@ func (c *chain) keepForward(g *graph.Graph, behind int, st graph.StorageID, h []
 	}
 }
 
-// contested is true if more than one layer can hold a tensor, and the first that can need not.
+// contested is true if more than one layer can hold a tensor and the first of them need not.
 func contested(h [][]bool) bool {
 	first := -1
 	for i, ks := range h {
@@ -255,7 +256,7 @@ func contested(h [][]bool) bool {
 }
 
 // release takes bytes that are not a layer's own out of what it keeps.
-func (o *price) release(bytes int64) {
+func (o *cost) release(bytes int64) {
 	o.save -= bytes
 	o.bwd -= bytes
 }

@@ -26,10 +26,10 @@ type stage struct {
 type way struct {
 	saved, fwdOver, bwdOver int64
 	forward, backward       int64
-	early                   int64 // what the last forward of a recompute does without
+	early                   int64 // the time that the last forward of a recompute saves
 }
 
-// passing is how a layer runs of which nothing is kept: the fastest way, of those the one that needs least.
+// passing is how a layer runs if none of it is kept: the fastest way and, among equally fast ones, the one that needs least.
 func (s *stage) passing() way {
 	return slices.MinFunc(s.ways, func(a, b way) int {
 		return cmp.Or(cmp.Compare(a.forward, b.forward), cmp.Compare(a.fwdOver, b.fwdOver))
@@ -58,7 +58,7 @@ func claimedNest(c *plan.CertifiedChain, layers int) (*nest, []plan.Option, erro
 			return nil, nil, fmt.Errorf("chain.options: %s is listed twice", o.Option.Name)
 		}
 		if slices.ContainsFunc(o.Option.Regions, func(r plan.Region) bool { return r.Span == "layer" || len(r.Cache) > 0 || r.Offload != "" }) {
-			return nil, nil, fmt.Errorf("chain.options: %s is no choice of parts of a layer to recompute", o.Option.Name)
+			return nil, nil, fmt.Errorf("chain.options: %s does more than recompute parts of a layer", o.Option.Name)
 		}
 		options = append(options, o.Option)
 		runs = runs[:0]

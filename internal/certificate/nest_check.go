@@ -9,8 +9,8 @@ import (
 	"ckptplan/internal/plan"
 )
 
-// maxSteps is the most steps of functions that the search for the least time of nested plans looks at: some ten
-// seconds. A chain of 126 equal layers takes a quarter of them.
+// maxSteps bounds the steps of functions that the search for the least time of nested plans visits: about ten seconds. A
+// chain of 126 equal layers takes a quarter of them.
 const maxSteps = 100_000_000
 
 // chained checks the proof of a nested plan: the rows of its chain, the plan added up by them, and that no plan of the
@@ -124,8 +124,8 @@ func (c *checker) nestRows(was, is *nest, options []plan.Option) {
 	}
 }
 
-// nestMixes simulates nested plans drawn at random, always the same ones, and holds their peaks and times against the
-// rows'.
+// nestMixes simulates nested plans drawn at random, always the same ones, and compares their peaks and times with the
+// rows.
 func (c *checker) nestMixes(n *nest, options []plan.Option) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	micro := int64(c.p.Graph.Step.MicroBatches)
@@ -175,7 +175,7 @@ func drawList(rng *rand.Rand, n *nest, first, last, depth int) []item {
 	return out
 }
 
-// least finds the least time of all plans of the chain again, in so many steps, and holds bound and status against it.
+// least finds the least time of all plans of the chain again, in at most so many steps, and checks bound and status by it.
 func (c *checker) least(ctx context.Context, n *nest, limit, time, most int64) error {
 	was := c.c.Chain
 	equal(c.Report, "closed", c.c.Closed.How, "recurrence", "how a nested plan's bound is proved")

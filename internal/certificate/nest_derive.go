@@ -77,8 +77,8 @@ func deriveNest(p *memory.Program, options []plan.Option, sheet *gpu.Sheet) (*ne
 	return n, nil
 }
 
-// between are the bytes of the tensors between layers: what the first layer reads of the residual stream, and of each
-// other layer, and the head, what they read of the block before.
+// between are the bytes of the tensors between layers: the part of the residual stream that the first layer reads, and for
+// each other layer and the head, the tensors that they read of the block before.
 func between(g *graph.Graph, first int) []int64 {
 	out := make([]int64, g.Layers+1)
 	for i := range out {

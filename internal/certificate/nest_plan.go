@@ -67,7 +67,7 @@ func nodesOf(list []item, options []plan.Option) []plan.Node {
 	return out
 }
 
-// tally is what a plan costs: bytes alive, the most so far, nanoseconds, and how often each layer ran forward.
+// tally adds up a plan's cost: bytes alive, the most so far, nanoseconds, and how often each layer ran forward.
 type tally struct {
 	n                 *nest
 	alive, peak, time int64
@@ -127,7 +127,7 @@ func (t *tally) list(list []item, top bool) error {
 	}
 	for i := len(list) - 1; i >= 0; i-- {
 		x := list[i]
-		if x.way < 0 { // its output goes: what reads it has had its backward
+		if x.way < 0 { // its output is freed: its readers have had their backward
 			t.alive -= n.stages[x.last].out
 			if err := t.list(x.inner, false); err != nil {
 				return err

@@ -9,7 +9,7 @@ import (
 // stair is a step of the least time as a function of memory: with room bytes or more, time nanoseconds are enough.
 type stair struct{ room, time int64 }
 
-// stairs are the steps from the most room, and least time, down. With less room than the last one has nothing fits.
+// stairs are the steps from the most room, and least time, down. With less room than the last step has, no plan fits.
 type stairs []stair
 
 // reach is a part of a nest's problem: bring the gradient back over stages first…last, up to so many forwards of each
@@ -39,8 +39,8 @@ type nestSearch struct {
 //
 // and needs at least what its own forward and the backward of a stage kept need beside. The function of a reach is the
 // lower envelope of both over all ways and all j. It is asked for from the whole chain down and remembered for stages
-// with the same numbers, so that equal layers share it. Nothing is rounded, and nothing dropped but what needs more
-// bytes than there are.
+// with the same numbers, so that equal layers share it. It is exact: it rounds no number and drops only
+// steps that need more bytes than there are.
 func leastTime(ctx context.Context, n *nest, limit, most int64) (outcome, error) {
 	s := &nestSearch{ctx: ctx, n: n, room: limit - n.base - n.input, alike: n.firstAlike(), found: map[reach]stairs{}, most: most}
 	s.gradients = make([]int64, len(n.stages)+1)
@@ -123,7 +123,7 @@ func (s *nestSearch) over(r reach) (stairs, error) {
 			return nil, err
 		}
 	}
-	f := e.settle()
+	f := e.merge()
 	for len(f) > 0 && f[0].room > s.room {
 		f = f[1:]
 	}
@@ -229,36 +229,36 @@ func startBelow(f stairs, room int64) int {
 	return i
 }
 
-// envelope collects steps. settled is their lower envelope as of the last settle; loose are steps since then that it
+// envelope collects steps. merged is their lower envelope as of the last merge; loose are the steps since then that it
 // does not already beat.
 type envelope struct {
-	settled, loose stairs
-	at             int // in settled, while steps come from the top down
+	merged, loose stairs
+	at            int // in merged, while steps come from the top down
 }
 
 func (e *envelope) add(x stair) { e.loose = append(e.loose, x) }
 
 // fromTop begins a series of offers with falling room.
 func (e *envelope) fromTop() {
-	if len(e.loose) > 256+4*len(e.settled) {
-		e.settle()
+	if len(e.loose) > 256+4*len(e.merged) {
+		e.merge()
 	}
 	e.at = 0
 }
 
-// offer adds a step unless a settled one needs no more room and no more time.
+// offer adds a step unless a merged one needs no more room and no more time.
 func (e *envelope) offer(x stair) {
-	for e.at < len(e.settled) && e.settled[e.at].room > x.room {
+	for e.at < len(e.merged) && e.merged[e.at].room > x.room {
 		e.at++
 	}
-	if e.at == len(e.settled) || e.settled[e.at].time > x.time {
+	if e.at == len(e.merged) || e.merged[e.at].time > x.time {
 		e.loose = append(e.loose, x)
 	}
 }
 
-// settle is the lower envelope of all steps, from the top down.
-func (e *envelope) settle() stairs {
-	all := append(e.loose, e.settled...)
+// merge folds the loose steps into the lower envelope and returns it, from the top down.
+func (e *envelope) merge() stairs {
+	all := append(e.loose, e.merged...)
 	slices.SortFunc(all, func(a, b stair) int {
 		return cmp.Or(cmp.Compare(a.room, b.room), cmp.Compare(a.time, b.time))
 	})
@@ -269,7 +269,7 @@ func (e *envelope) settle() stairs {
 		}
 	}
 	slices.Reverse(kept)
-	e.settled = append(e.settled[:0], kept...)
+	e.merged = append(e.merged[:0], kept...)
 	e.loose = e.loose[:0]
-	return e.settled
+	return e.merged
 }

@@ -13,11 +13,11 @@ type Verdict string
 const (
 	Holds Verdict = "holds"
 	Fails Verdict = "fails"
-	// Unproved claims were not checked, or not to the end; nothing contradicts them.
+	// Unproved claims were not checked, or not to the end; no finding contradicts them.
 	Unproved Verdict = "unproved"
 )
 
-// Finding is one claim of a certificate and what was found instead of trusting it.
+// Finding is one claim of a certificate and the value that the check found for it.
 type Finding struct {
 	// Claim names the claim by its key in the plan file: peak.tensor_bytes.
 	Claim   string  `json:"claim"`
@@ -90,7 +90,7 @@ func (e *FailedError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// ErrNoCertificate is returned for a plan file that claims nothing.
+// ErrNoCertificate is returned for a plan file without a certificate.
 var ErrNoCertificate = errors.New("the plan file has no certificate: it was written by hand, for a named strategy or for a trainer")
 
 func (r *Report) add(f Finding) { r.Findings = append(r.Findings, f) }

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// label is what a choice for the layers from some position on needs: backward and forward bytes above what the layers
+// label is the need of a choice for the layers from some position on: backward and forward bytes above what the layers
 // before it keep, and nanoseconds.
 type label struct{ bwd, fwd, time int64 }
 
@@ -33,7 +33,7 @@ type outcome struct {
 //	P_i = max(p_i + G_{>i} + shared, s_i + P_{i+1})    Q_i = max(q_i, f_i + Q_{i+1})    T_i = r_i + T_{i+1}
 //
 // and both grow with those of i+1, so a label that another beats in all three numbers can be dropped; so can one that
-// does not fit, or is too slow, with the least that the layers before it can keep or take. Nothing else is dropped. There
+// does not fit, or is too slow, with the least that the layers before it can keep or take. Only such labels are dropped. There
 // is a list of labels for each set of shared tensors that the layers before i hold: a shared tensor counts from the
 // first of its holders on.
 func search(ctx context.Context, c *chain, below, maxLabels int64) (outcome, error) {
@@ -46,11 +46,11 @@ func search(ctx context.Context, c *chain, below, maxLabels int64) (outcome, err
 	if c.floor > c.budget {
 		return out, nil
 	}
-	least := prefixes(c, func(o *price) int64 { return o.save }, slices.Min[[]int64])
-	most := prefixes(c, func(o *price) int64 { return o.save }, slices.Max[[]int64])
-	leastFwd := prefixes(c, func(o *price) int64 { return o.saveFwd }, slices.Min[[]int64])
-	mostFwd := prefixes(c, func(o *price) int64 { return o.saveFwd }, slices.Max[[]int64])
-	fastest := prefixes(c, func(o *price) int64 { return o.time }, slices.Min[[]int64])
+	least := prefixes(c, func(o *cost) int64 { return o.save }, slices.Min[[]int64])
+	most := prefixes(c, func(o *cost) int64 { return o.save }, slices.Max[[]int64])
+	leastFwd := prefixes(c, func(o *cost) int64 { return o.saveFwd }, slices.Min[[]int64])
+	mostFwd := prefixes(c, func(o *cost) int64 { return o.saveFwd }, slices.Max[[]int64])
+	fastest := prefixes(c, func(o *cost) int64 { return o.time }, slices.Min[[]int64])
 	later := c.later()
 	sets := 1 << len(c.shared)
 	next := make([][]label, sets)
@@ -100,7 +100,7 @@ func search(ctx context.Context, c *chain, below, maxLabels int64) (outcome, err
 }
 
 // prefixes sums, for each position, a number of the layers before it, the one that pick chooses among the options.
-func prefixes(c *chain, of func(*price) int64, pick func([]int64) int64) []int64 {
+func prefixes(c *chain, of func(*cost) int64, pick func([]int64) int64) []int64 {
 	out := make([]int64, len(c.menu)+1)
 	for i, menu := range c.menu {
 		xs := make([]int64, len(menu))

@@ -23,9 +23,9 @@ func genChain(t *rapid.T) *chain {
 	wide := rapid.SampledFrom([]int64{0, 1, 6}).Draw(t, "forward spread")
 	for range n {
 		c.grads = append(c.grads, size(4))
-		var menu []price
+		var menu []cost
 		for range rapid.IntRange(1, 4).Draw(t, "options") {
-			o := price{save: size(12) - 2, fwd: size(25), bwd: size(25), time: size(10)}
+			o := cost{save: size(12) - 2, fwd: size(25), bwd: size(25), time: size(10)}
 			o.saveFwd = o.save + rapid.Int64Range(0, wide).Draw(t, "spread")
 			o.holds = uint32(rapid.IntRange(0, 1<<len(c.shared)-1).Draw(t, "holds"))
 			menu = append(menu, o)
@@ -129,7 +129,7 @@ func TestSearchEqualsEnumeration(t *testing.T) {
 }
 
 func TestSearchSaysThatItStopped(t *testing.T) {
-	c := &chain{budget: 10, menu: [][]price{{{save: 5, time: 0}, {save: 1, time: 1}}, {{save: 5, time: 0}, {save: 1, time: 1}}}, grads: []int64{0, 0}, headBwd: 3}
+	c := &chain{budget: 10, menu: [][]cost{{{save: 5, time: 0}, {save: 1, time: 1}}, {{save: 5, time: 0}, {save: 1, time: 1}}}, grads: []int64{0, 0}, headBwd: 3}
 	if out, err := search(context.Background(), c, math.MaxInt64, 1); err != nil || out.complete || out.found {
 		t.Error(out, err)
 	}
@@ -179,8 +179,8 @@ func TestBoundIsBelowEveryChoice(t *testing.T) {
 // A bound added up by hand: two layers, keep (10 bytes, 0 ns) or drop (2 bytes, 6 ns), a head of 5 bytes, 20 bytes in
 // all. With 0.75 ns a byte on the head's row: 2·min(0 + 7.5, 6 + 1.5) + 0.75·(5 − 20) = 15 − 11.25 = 3.75, rounded up 4.
 func TestBoundByHand(t *testing.T) {
-	menu := []price{{save: 10}, {save: 2, time: 6}}
-	c := &chain{budget: 20, menu: [][]price{menu, menu}, grads: []int64{0, 0}, headBwd: 5}
+	menu := []cost{{save: 10}, {save: 2, time: 6}}
+	c := &chain{budget: 20, menu: [][]cost{menu, menu}, grads: []int64{0, 0}, headBwd: 5}
 	b, err := c.bound([]plan.PricedRow{{Phase: "backward", Row: "head", Lambda: tib * 3 / 4}})
 	if err != nil || b != 4 {
 		t.Error(b, err)

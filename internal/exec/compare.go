@@ -10,7 +10,7 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// Comparison sets what was predicted beside what was measured.
+// Comparison sets predictions beside measurements.
 type Comparison struct {
 	// Tolerance is the share of a measured amount that a prediction may be off: 0.05 is 5 %.
 	Tolerance float64      `json:"tolerance"`
@@ -29,7 +29,7 @@ type Difference struct {
 	Within bool    `json:"within_tolerance"`
 }
 
-// Compare judges a prediction by a measurement of the same plan, phase by phase and at the peak.
+// Compare compares a prediction with a measurement of the same plan, phase by phase and at the peak.
 func Compare(tl *memory.Timeline, m *Measurement, tolerance float64) *Comparison {
 	c := &Comparison{Tolerance: tolerance, Agrees: true}
 	add := func(what string, predicted int64, measured unit.Bytes) {
@@ -59,7 +59,7 @@ type Values struct {
 	// Equal is true if all bytes are equal, Close if no gradient differs by more than Tolerance of its norm.
 	Equal bool `json:"equal"`
 	Close bool `json:"close"`
-	// Tolerance is what kernels may differ by that do not add in a fixed order.
+	// Tolerance allows for kernels that do not add in a fixed order.
 	Tolerance float64 `json:"tolerance"`
 	// Loss of the baseline and of the plan.
 	BaselineLoss float64 `json:"baseline_loss"`
@@ -67,11 +67,11 @@ type Values struct {
 	// Worst is the parameter whose gradient differs most, by the share Off of its norm; empty if Equal.
 	Worst string  `json:"worst,omitempty"`
 	Off   float64 `json:"difference,omitempty"`
-	// Causes say, in words, what was not the same in forward and recompute.
+	// Causes say, in words, what differed between forward and recompute.
 	Causes []string `json:"causes,omitempty"`
 }
 
-// CompareValues judges the loss and the gradients of a plan by the baseline's. bits is the significand of the type that
+// CompareValues compares the loss and the gradients of a plan with the baseline's. bits is the significand of the type that
 // products are computed in (24 for fp32, 8 for bf16).
 func CompareValues(baseline, m *Measurement, bits int) *Values {
 	// A few hundred roundings in another order stay far below this; a dropout mask drawn anew or an input scaled twice

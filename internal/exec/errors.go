@@ -16,23 +16,23 @@ func (e *EngineError) Error() string {
 	return fmt.Sprintf("the %s engine cannot be used: %s", e.Engine, e.Text)
 }
 
-// DeviceError is returned when the device that was asked for is not there, or is too full to start. No other device is
-// taken instead.
+// DeviceError is returned when the device that was asked for is not there, or is too full to start. There is
+// no fallback to another device.
 type DeviceError struct {
 	Device string
 	Text   string
-	// Need and Free are set where the device is too full: --force starts all the same.
+	// Need and Free are set if the device is too full: --force starts anyway.
 	Need, Free, Total unit.Bytes
 }
 
 func (e *DeviceError) Error() string {
 	if e.Need > 0 {
-		return fmt.Sprintf("device %s: %s are predicted to be needed, %s of %s are free; --force runs all the same", e.Device, e.Need.Both(), e.Free.Both(), e.Total.Both())
+		return fmt.Sprintf("device %s: the step is predicted to need %s, %s of %s are free; --force runs it anyway", e.Device, e.Need.Both(), e.Free.Both(), e.Total.Both())
 	}
 	return fmt.Sprintf("device %s: %s", e.Device, e.Text)
 }
 
-// MemoryError is returned when the device ran out of memory: an answer, not a failure.
+// MemoryError is returned when the device ran out of memory: it is an answer, not a failure.
 type MemoryError struct {
 	Device                                      string
 	Requested, Allocated, Reserved, Free, Total unit.Bytes
@@ -43,7 +43,7 @@ func (e *MemoryError) Error() string {
 		e.Device, e.Requested.Both(), e.Allocated.Both(), e.Reserved.Both(), e.Free.Both(), e.Total.Both())
 }
 
-// UnsupportedError is returned when an engine does not run something that the plan or the spec asks for.
+// UnsupportedError is returned when an engine cannot run something that the plan or the spec asks for.
 type UnsupportedError struct{ Engine, Text string }
 
 func (e *UnsupportedError) Error() string {
@@ -53,7 +53,7 @@ func (e *UnsupportedError) Error() string {
 // RunnerError is returned when the process that measures died or failed in a way that has no other error.
 type RunnerError struct {
 	Text string
-	// Output is the end of what the process wrote, and Log a file that has it if it is more than a line.
+	// Output is the end of the process's output, and Log a file with all of it if it is more than a line.
 	Output, Log string
 }
 
@@ -94,7 +94,7 @@ func LastLine(text string) string {
 // TimeoutError is returned when the runner was stopped for taking too long.
 type TimeoutError struct {
 	After time.Duration
-	// At is what the run was at, empty if it had not said so yet.
+	// At is the last stage that the run reported, empty if there was none.
 	At string
 }
 
@@ -119,12 +119,12 @@ func (e *RecomputeError) Error() string {
 	return strings.Join(e.Causes, "; ") + " (" + e.Text + ")"
 }
 
-// OtherModelError is returned when the model that was run is not the one that was priced.
+// OtherModelError is returned when the model that ran is not the one that was predicted.
 type OtherModelError struct {
 	MadeOf              string
 	Measured, Predicted int64 // parameters
 }
 
 func (e *OtherModelError) Error() string {
-	return fmt.Sprintf("%s has %d parameters where the spec has %d: another model was run than the one that was priced", e.MadeOf, e.Measured, e.Predicted)
+	return fmt.Sprintf("%s has %d parameters where the spec has %d: the model that ran is not the one that was predicted", e.MadeOf, e.Measured, e.Predicted)
 }

@@ -1,5 +1,5 @@
-// Package exec runs a training step under a plan and measures it: Measurement is what an engine saw, Comparison sets
-// it beside what memory.Simulate predicted. An engine knows regions, not strategies.
+// Package exec runs a training step under a plan and measures it: Measurement is what an engine saw, Comparison
+// compares it with the prediction of memory.Simulate. An engine knows regions, not strategies.
 package exec
 
 import (
@@ -13,8 +13,8 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// Measurement is what one run of a training step showed: peaks of a step with optimizer state, times, and values.
-// What an engine cannot see is 0 and absent in JSON.
+// Measurement is the result of one run of a training step: peaks of a step with optimizer state, times, and values.
+// A value that the engine cannot see is 0, and absent in JSON.
 type Measurement struct {
 	Engine      string         `json:"engine"`
 	Device      string         `json:"device"`
@@ -67,8 +67,7 @@ type Gradient struct {
 	SignedSum float64 `json:"signed_sum"`
 }
 
-// Observation is something that was not the same in a region's forward and in its recompute: random state, input,
-// precision.
+// Observation is a difference between a region's forward and its recompute: random state, input or precision.
 type Observation struct {
 	Region  string `json:"region"`
 	Differs string `json:"differs"`
@@ -100,8 +99,8 @@ func (m *Measurement) StepTime() (Interval, bool) {
 	return Interval{Mean: mean, Half: t * stat.StdErr(dev, float64(n)), N: n}, true
 }
 
-// Append adds v to a file of measurements, one JSON value a line; the file is made if it is not there. What a full disk cuts
-// short is taken back, so that every line of the file is whole.
+// Append adds v to a file of measurements, one JSON value a line; the file is created if it does not exist. If a full disk
+// cuts a write short, it is undone, so that every line of the file is complete.
 func Append(path string, v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {

@@ -18,7 +18,7 @@ func (b Budget) Tensors() unit.Bytes {
 	return b.Device - b.Reserve
 }
 
-// Items itemises the reserve beside so many tensor bytes.
+// Items itemises the reserve for that many tensor bytes.
 func (b Budget) Items(tensors unit.Bytes) []ReserveItem {
 	if b.Reserve < 0 {
 		return b.Sheet.Reserve(tensors)
@@ -29,5 +29,5 @@ func (b Budget) Items(tensors unit.Bytes) []ReserveItem {
 	return []ReserveItem{{Name: "reserve", Bytes: b.Reserve, Least: b.Reserve, Level: LevelDevice, Reason: "as given", Source: "--reserve"}}
 }
 
-// Need is the memory of a device that holds so many tensor bytes and the reserve beside them.
+// Need is the device memory for that many tensor bytes and their reserve.
 func (b Budget) Need(tensors unit.Bytes) unit.Bytes { return tensors + Total(b.Items(tensors)) }

@@ -7,12 +7,12 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// Device is a memory that a plan can run on, and the kernels that compute there: a CUDA device, or one like it. Whoever
-// runs a graph reaches its memory by copies and launches only.
+// Device is a memory that a plan can run on, and the kernels that compute there: a CUDA device, or one like it. Its
+// memory is reached only by copies and launches.
 type Device interface {
-	// Name is the device's name, as its driver tells it.
+	// Name is the device's name, as its driver gives it.
 	Name() string
-	// Memory is what is free now and what there is. Free counts all processes.
+	// Memory is the free and the total memory. Free counts all processes.
 	Memory() (free, total unit.Bytes, err error)
 	// Alloc takes memory, whose content is undefined. Where it does not fit the error is an *OutOfMemoryError.
 	Alloc(size unit.Bytes) (DevicePtr, error)
@@ -24,7 +24,7 @@ type Device interface {
 	// Has reports whether the device has a kernel, and Launch runs it.
 	Has(k Kernel) bool
 	Launch(k Kernel, a *Args) error
-	// Close gives back what the device holds. It must not be used afterwards.
+	// Close frees the device's memory. The device must not be used afterwards.
 	Close() error
 }
 

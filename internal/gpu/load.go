@@ -73,7 +73,7 @@ func loadAll(files fs.FS, folder string) ([]*Sheet, error) {
 		for _, name := range append([]string{s.Name}, s.Aliases...) {
 			key := joined(name)
 			if other, taken := owner[key]; taken && other != s.Name {
-				return nil, fmt.Errorf("%s: the name %q is that of %s too", e.Name(), name, other)
+				return nil, fmt.Errorf("%s: the name %q is also that of %s", e.Name(), name, other)
 			}
 			owner[key] = s.Name
 		}
@@ -83,8 +83,8 @@ func loadAll(files fs.FS, folder string) ([]*Sheet, error) {
 	return sheets, nil
 }
 
-// Load reads one data sheet. Unknown keys, a second document and values that cannot be a card's are errors, all
-// reported together; name stands in their texts.
+// Load reads one data sheet. Unknown keys, a second document and impossible values are errors, all reported
+// together; name is part of their texts.
 func Load(name string, src []byte) (*Sheet, error) {
 	var f file
 	if err := decodeStrict(name, src, &f); err != nil {
@@ -121,7 +121,7 @@ func decodeStrict(name string, src []byte, v any) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// sheet turns the units of the file into bytes, FLOP/s and bytes/s, and lists what cannot be.
+// sheet turns the units of the file into bytes, FLOP/s and bytes/s, and lists impossible values.
 func (f *file) sheet() (*Sheet, []string) {
 	var problems []string
 	rate := func(key string, value, scale float64, required bool) int64 {

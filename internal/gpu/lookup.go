@@ -12,7 +12,7 @@ import (
 	"ckptplan/internal/nearest"
 )
 
-// UnknownError says that no data sheet has the name.
+// UnknownError is returned for a name that no data sheet has.
 type UnknownError struct {
 	Name string
 	// Near are the names that the user may have meant, the nearest first; without one, all names.
@@ -28,7 +28,7 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("no data sheet for GPU %q; did you mean %s?", e.Name, strings.Join(e.Near, " or "))
 }
 
-// AmbiguousError says that several cards go by the name. Their memory or speed differs, so none is chosen.
+// AmbiguousError is returned for a name that several cards share. Their memory or speed differs, so none is chosen.
 type AmbiguousError struct {
 	Name    string
 	Matches []string
@@ -42,7 +42,7 @@ func (e *AmbiguousError) Error() string {
 // the words NVIDIA, GeForce and Tesla do not count, 80G is 80GB, and words may be left out if one card remains
 // ("4090", "a100 pcie 40"). A name in full wins over one in part. The error is an *UnknownError or an *AmbiguousError.
 //
-// A name in full that is also the name of a sheet's file costs the reading of that one file.
+// A full name that is also the name of a sheet's file needs only that file.
 func Lookup(name string) (*Sheet, error) {
 	if s, err := ownFile(configs.GPUs, "gpus", name); s != nil || err != nil {
 		return s, err
@@ -123,7 +123,7 @@ func (s *Sheet) covers(query []string) bool {
 	return true
 }
 
-// vendor are words that distinguish no card from another.
+// vendor are words that do not tell cards apart.
 var vendor = []string{"nvidia", "geforce", "tesla"}
 
 // words cuts a name at everything but letters and digits, in lower case, without the vendor's words; 80g is 80gb.

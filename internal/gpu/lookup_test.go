@@ -110,7 +110,7 @@ func TestOwnFile(t *testing.T) {
 		"gpus/a10g.yaml": &fstest.MapFile{Data: []byte("name: [")},
 	}
 	if s, err := ownFile(broken, "gpus", "4090"); s != nil || err != nil {
-		t.Errorf("4090 is no file: %v, %v", s, err)
+		t.Errorf("4090 is not a file: %v, %v", s, err)
 	}
 	if _, err := ownFile(broken, "gpus", "t4"); err == nil {
 		t.Error("a broken file is not reported")

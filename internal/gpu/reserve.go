@@ -16,11 +16,11 @@ const (
 	LevelDevice    Level = "device"    // nvidia-smi
 )
 
-// ReserveItem is memory that is needed beside the tensors.
+// ReserveItem is memory that is needed besides the tensors.
 type ReserveItem struct {
 	Name  string
 	Bytes unit.Bytes
-	// Least is what it takes on the leanest system that is known: below that a step cannot fit.
+	// Least is the smallest amount known of any system: with less a step cannot fit.
 	Least  unit.Bytes
 	Level  Level
 	Reason string
@@ -40,14 +40,14 @@ const (
 	// The upper end is set aside, since a budget that turns out too small costs the run.
 	context      = 7 * unit.GiB / 10
 	leastContext = 4 * unit.GiB / 10
-	// roundingPercent is what the caching allocator holds above the tensors when the card is nearly full. In 19 runs on
+	// roundingPercent is how much more than the tensors the caching allocator holds when the card is nearly full. In 19 runs on
 	// B200 with both numbers published, reserved is 0.1 to 11.4 % above allocated, 4.0 % in the median; out-of-memory
 	// reports of full cards say 2.4 to 11.7 %. Six per cent is above 14 of the 19. A nearly full card is the case that
 	// matters, since the allocator gives whole free segments back before it fails.
 	roundingPercent = 6
 )
 
-// Reserve itemises what must be left beside tensorBytes on the card while the allocator is not simulated: workspaces
+// Reserve itemises the memory that must be left besides tensorBytes on the card, since the allocator is not simulated: workspaces
 // of the matrix libraries (inside allocated), rounding and fragmentation of the caching allocator (reserved), and the
 // CUDA context (device). s may be nil: without a sheet the larger workspaces count.
 func (s *Sheet) Reserve(tensorBytes unit.Bytes) []ReserveItem {
@@ -90,7 +90,7 @@ func Total(items []ReserveItem) unit.Bytes {
 	return sum
 }
 
-// Least is the sum of what the items take at the least.
+// Least is the sum of the items' Least.
 func Least(items []ReserveItem) unit.Bytes {
 	var sum unit.Bytes
 	for _, it := range items {

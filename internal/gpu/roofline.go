@@ -28,11 +28,11 @@ const (
 
 // OpTime is the time in nanoseconds of an op that does flops floating-point operations on elements of type d and moves
 // bytes between the chip and its memory: a roofline, max(flops / attained peak, bytes / attained bandwidth), but not
-// less than one kernel launch. matmul is true for matrix products and attention, which run on tensor cores. An op that
-// neither computes nor moves anything is a view and takes no time.
+// less than one kernel launch. matmul is true for matrix products and attention, which run on tensor cores. An op with no
+// FLOPs and no bytes is a view and takes no time.
 //
 // The model has no waves of blocks, no cache (a tensor that was just written may be read from L2), no clocks under a
-// power limit, and prices an op of several kernels as one.
+// power limit, and treats an op of several kernels as one.
 func (s *Sheet) OpTime(flops, bytes int64, d dtype.DType, matmul bool) int64 {
 	if flops <= 0 && bytes <= 0 {
 		return 0

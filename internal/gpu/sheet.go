@@ -1,7 +1,7 @@
-// Package gpu holds what ckptplan knows of GPUs. A Sheet is a card's data sheet: the memory that PyTorch sees on it
+// Package gpu holds what ckptplan knows about GPUs. A Sheet is a card's data sheet: the memory that PyTorch sees on it
 // and its peak rates, from which OpTime makes a roofline time and Reserve the memory that is not tensors. Discover
 // finds the devices of this machine through the CUDA driver, which is loaded at run time; without one it returns
-// ErrNoDriver and nothing else in the package needs it.
+// ErrNoDriver, and the rest of the package works.
 package gpu
 
 import (

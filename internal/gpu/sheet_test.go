@@ -9,7 +9,7 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// TestSheets holds the embedded sheets against what the public says of the cards: memory in the range that PyTorch's
+// TestSheets compares the embedded sheets with published figures of the cards: memory in the range that PyTorch's
 // out-of-memory reports name, and bf16 (or fp16) peaks and bandwidths of the data sheets.
 func TestSheets(t *testing.T) {
 	want := map[string]struct {

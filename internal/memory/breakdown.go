@@ -36,7 +36,7 @@ type Owner struct {
 // Bytes of the group.
 func (o Owner) Bytes() unit.Bytes { return o.Each * unit.Bytes(o.Count) }
 
-// Breakdown says who holds the bytes of an instant. The owners' bytes add up to the instant's.
+// Breakdown says what holds the bytes of an instant. The owners' bytes add up to the instant's.
 type Breakdown struct {
 	Instant Instant
 	Owners  []Owner // largest first
@@ -53,10 +53,10 @@ func (b *Breakdown) By(c Category) unit.Bytes {
 	return n
 }
 
-// Explain lists what is alive at the second step's peak: the step is walked again.
+// Explain lists what is alive at the second step's peak. It walks the step again.
 func (t *Timeline) Explain() *Breakdown {
 	h := &holders{peak: t.Peak, alive: make([]bool, t.schedule.Buffers().Len())}
-	_, _ = walked(t.schedule, nil, func(m *machine) Observer { // it was walked before
+	_, _ = walked(t.schedule, nil, func(m *machine) Observer { // the same walk succeeded before
 		h.m = m
 		return h
 	})

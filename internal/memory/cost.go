@@ -9,7 +9,7 @@ import (
 // Times are nanoseconds of one training step by what they are spent on. Kernels run one after the other.
 type Times struct {
 	Forward, Backward, Recompute, Transfer, Optimizer int64
-	// Fixed is the part of Recompute that no plan changes: the head's, where its loss is computed in parts.
+	// Fixed is the part of Recompute that no plan changes: that of a head whose loss is computed in parts.
 	Fixed int64
 }
 
@@ -37,7 +37,7 @@ type work struct {
 	mat   bool
 }
 
-// kernels numbers the different works of a pass: layers that are alike run the same few dozen.
+// kernels numbers the distinct kernels of a pass: equal layers run the same few dozen.
 type kernels struct {
 	list   []work
 	number map[work]int32
@@ -70,7 +70,7 @@ type costs struct {
 	forward, backward []int64
 }
 
-// costsOn prices a program on a card by the roofline.
+// costsOn times a program on a card by the roofline.
 func (p *Program) costsOn(s *gpu.Sheet) *costs {
 	if p.priced != nil && p.priced.sheet == s {
 		return p.priced

@@ -12,7 +12,7 @@ type Kind uint8
 // The kinds of buffers.
 const (
 	OfStorage     Kind = iota // a storage of the graph: a parameter, an input, what forward or a recompute makes
-	OfGradient                // what backward makes; a parameter's gradient once it has arrived there
+	OfGradient                // made by backward, including a parameter's gradient once it has arrived there
 	OfReturned                // a saved tensor, back from the host
 	OfRandomState             // of a checkpoint
 	OfState                   // the optimizer's, of a parameter
@@ -106,11 +106,11 @@ func (b *Buffers) temporary(k, i int) ID {
 // clone is the contiguous copy of a strided tensor that goes to the host.
 func (b *Buffers) clone() ID { return ID(b.batches*b.perBatch + b.states + b.temps - 1) }
 
-// Observer is told what a walk does, in the order in which a device would see it: kernels run one after the other, and
-// Python frees a tensor as soon as nothing refers to it. The instant is that after the event; it is the walk's own and
-// changes when the observer returns. Nothing is alive before the first event, which is the first parameter's.
+// Observer sees the events of a walk in the order in which a device would see them: kernels run one after the other, and
+// Python frees a tensor as soon as nothing refers to it. The instant is the one after the event; the walk owns it and
+// changes it when the observer returns. The first event allocates the first parameter.
 type Observer interface {
-	// Pass begins a pass of a step.
+	// Pass starts a pass of a step.
 	Pass(p Pass, at *Instant)
 	// Block enters a block of the graph's chain, forward or backward; a pass ends with the number that would come next.
 	Block(number int32, at *Instant)

@@ -59,7 +59,7 @@ func (m *machine) update() {
 	}
 }
 
-// addState gives the optimizer its state: what it makes in its first step, for the parameters that backward reaches.
+// addState allocates the optimizer state that the first step makes, for the parameters that backward reaches.
 func (m *machine) addState() {
 	row := m.s.Optimizer
 	if m.hasState || row.State == 0 && row.Counter == 0 {

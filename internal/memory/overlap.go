@@ -23,7 +23,7 @@ func (m *machine) send(bytes int64) int64 {
 	return m.linkFree
 }
 
-// wait stops the compute stream until a copy is done: the time that offloading is not hidden.
+// wait stops the compute stream until a copy is done: offloading time that is not hidden.
 func (m *machine) wait(done int64) { m.time.Transfer += max(0, done-m.now()) }
 
 // depart starts a copy to the host that may take until window more blocks have run.
@@ -36,7 +36,7 @@ func (m *machine) depart(s saveEntry, window int32) {
 	m.flights = append(m.flights, flight{storage: s.storage, static: s.static, until: m.g.Ops[m.at.Op].Block + window, done: m.send(s.bytes)})
 }
 
-// land frees what must have left before block b runs.
+// land frees the storages whose copies must be done before block b runs.
 func (m *machine) land(b int32) {
 	for len(m.flights) > 0 && m.flights[0].until < b {
 		f := m.flights[0]
@@ -48,7 +48,7 @@ func (m *machine) land(b int32) {
 	}
 }
 
-// fetch asks for the copies of the regions in the blocks that backward comes to within their windows after block b.
+// fetch starts the copies of the regions in the blocks that backward reaches within their windows after block b.
 func (m *machine) fetch(b int32) {
 	if len(m.back) == 0 {
 		for range m.s.Regions {
@@ -63,7 +63,7 @@ func (m *machine) fetch(b int32) {
 	}
 }
 
-// bring makes room for all that a region saved and starts the copies back.
+// bring allocates room for everything that a region saved and starts the copies back.
 func (m *machine) bring(r int32) {
 	reg := &m.s.Regions[r]
 	for i := reg.End - 1; i >= reg.First; i-- {

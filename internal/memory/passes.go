@@ -6,7 +6,7 @@ import "ckptplan/internal/model/graph"
 type Pass struct {
 	Phase Phase
 	Micro int32
-	// Times is how many passes of the step are like this one, which stands for them: they take its time, too.
+	// Times is how many passes of the step are like this one, which stands for them: each takes its time as well.
 	Times int64
 }
 
@@ -43,7 +43,7 @@ func (m *machine) step() {
 	}
 }
 
-// begin counts what a pass starts with.
+// begin records what a pass starts with.
 func (m *machine) begin(p Pass) {
 	m.at.Aten = "start"
 	if m.at.Bytes > m.peak.Bytes {

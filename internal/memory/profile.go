@@ -11,17 +11,18 @@ import (
 // several): what is alive before and after it and the most in between, forward and backward. A block between two layers is
 // part of the profile of the layer behind it.
 //
-// What a block leaves in a Python local until the next block has run, such as Falcon's attention weights, is the next
-// block's: it is not part of ForwardBefore and ForwardAfter, and ForwardPeak counts it whether it was saved or not.
-// Else a block's forward would depend on how the block before is treated.
+// A tensor that a block leaves in a Python local until the next block has run, such as Falcon's attention weights, is
+// charged to the next block: ForwardBefore and ForwardAfter leave it out, and ForwardPeak counts it whether it was saved or
+// not. Otherwise a block's forward would depend on how the block before it is treated.
 type BlockProfile struct {
 	ForwardBefore, ForwardAfter, ForwardPeak int64
-	// Left is what the block leaves so: the most by which a ForwardPeak counts too much.
-	Left                                        int64
+	// ForwardExcess is the bytes that the block leaves in such locals: an upper bound on how much the next block's
+	// ForwardPeak overstates.
+	ForwardExcess                               int64
 	BackwardBefore, BackwardAfter, BackwardPeak int64
-	// Longer is the most by which BackwardPeak counts too much: it counts what the block frees, of what ProfileShared
-	// is told of and another block made, to the end of its backward. Another layer may hold it longer.
-	Longer int64
+	// BackwardExcess is an upper bound on how much BackwardPeak overstates: shared storages that this block frees early
+	// are counted to the end of its backward, because another layer may still hold them.
+	BackwardExcess int64
 	// Grad is the parameter gradients that appear in its backward and stay, Carried the growth of what is alive of other
 	// gradients: the gradient of its input for that of its output, and of tensors that several blocks read.
 	Grad, Carried int64
@@ -57,15 +58,15 @@ type profiler struct {
 	of     []int32 // by block: the one whose profile it is part of
 	at     int32   // the block that runs, or −1
 	grads  int64   // gradients when it began
-	params int64   // of them, parameters'
+	params int64   // parameter gradients among them
 	spent  Times   // when it began
 	host   int64   // host bytes when it began
 	// left are the storages that each block leaves to the next one; lift is the part of them that was saved by the block
 	// before the one that runs.
 	left [][]graph.StorageID
 	lift int64
-	// shared may be held by several layers; gone is what of it the backward of the block at hand has freed, top the most
-	// that was alive.
+	// shared may be held by several layers; gone is the part of it that the current block's backward has freed, top the
+	// most that was alive.
 	shared    map[graph.StorageID]bool
 	gone, top int64
 }
@@ -88,8 +89,8 @@ func profiled(g *graph.Graph) []int32 {
 	return of
 }
 
-// leftovers are, by block, the storages made in it that a local holds until some op of the next block, which does not
-// read them.
+// leftovers are, by block, the storages made in it that a local holds until some op of the next block, although that block
+// does not read them.
 func leftovers(g *graph.Graph) [][]graph.StorageID {
 	out := make([][]graph.StorageID, len(g.Blocks))
 	for i := range g.Storages {
@@ -115,7 +116,7 @@ func reads(g *graph.Graph, block int32, st graph.StorageID) bool {
 	return false
 }
 
-// loose is how much of what a block leaves is not saved, and all of it.
+// loose is the bytes that a block leaves and that are not saved, and all the bytes that it leaves.
 func (p *profiler) loose(b int32) (loose, all int64) {
 	if b < 0 {
 		return 0, 0
@@ -144,7 +145,7 @@ func (p *profiler) Block(b int32, at *Instant) {
 		loose, all := p.loose(p.at)
 		if p.at >= 0 {
 			x := &p.blocks[p.at]
-			x.ForwardAfter, x.Left = at.Bytes-loose, all
+			x.ForwardAfter, x.ForwardExcess = at.Bytes-loose, all
 			x.Transfer = m.time.Transfer - p.spent.Transfer
 			x.Host = m.host - p.host
 			x.Forward = m.time.Forward - p.spent.Forward
@@ -160,7 +161,7 @@ func (p *profiler) Block(b int32, at *Instant) {
 			x := &p.blocks[p.at]
 			x.BackwardAfter, x.Grad = at.Bytes, m.paramGrads-p.params
 			x.Carried = m.gradBytes - p.grads - x.Grad
-			x.Longer = x.BackwardPeak - p.top
+			x.BackwardExcess = x.BackwardPeak - p.top
 			x.Backward = m.time.Backward - p.spent.Backward
 			x.Recompute = m.time.Recompute - p.spent.Recompute
 			x.Transfer += m.time.Transfer - p.spent.Transfer
@@ -188,7 +189,7 @@ func (p *profiler) Alloc(_ ID, _ int64, at *Instant) {
 	}
 }
 
-// Free notes that a storage which several layers may hold is gone.
+// Free notes that a shared storage was freed.
 func (p *profiler) Free(id ID, bytes int64, at *Instant) {
 	if len(p.shared) == 0 || at.Phase != Backward || p.at < 0 {
 		return

@@ -5,8 +5,8 @@ import (
 	"ckptplan/internal/model/graph"
 )
 
-// Program is a graph made ready to be walked (by one goroutine at a time): for every op what it allocates, what autograd keeps of it and which
-// locals are freed after it, and the tape of its backward. It does not depend on a plan.
+// Program is a graph made ready to be walked (by one goroutine at a time): for every op what it allocates, what autograd
+// keeps of it and which locals are freed after it; and the tape of its backward. It does not depend on a plan.
 type Program struct {
 	Graph *graph.Graph
 	tape  *tape

@@ -60,7 +60,7 @@ func (s *Programs) Kind(kind string) (*Program, error) {
 	return p, nil
 }
 
-// Judge simulates a plan on the graph that it runs on.
+// Judge simulates a plan on the graph of its kind.
 func (s *Programs) Judge(pl *plan.Plan, sheet *gpu.Sheet) (*Timeline, error) {
 	p, err := s.Kind(pl.Kind())
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestRandomState: on the CPU every checkpoint keeps the generator's state from its forward to its last node, one inside
-// another as well, and a recompute takes more of them that it lets go of. internal/exec measures the same steps.
+// another as well, and a recompute takes more of them and frees them. internal/exec measures the same steps.
 func TestRandomState(t *testing.T) {
 	s, err := model.Load("x.yaml", []byte("{arch: gpt2, L: 6, S: 16, H: 16, B: 1, heads: 2, vocab: 50, max_positions: 16, dtype: fp32, attention: eager}"))
 	if err != nil {

@@ -121,7 +121,7 @@ func (m *machine) ensure(r int32) {
 	m.at.Op, m.at.Recompute = op, again
 }
 
-// leave frees the locals that the recomputed function still held when it stopped.
+// leave frees the locals that the recomputed function still had when it stopped.
 func (m *machine) leave(reg *Region, lv int32) {
 	for i := reg.First; i <= reg.stop; i++ {
 		if i == reg.stop && !reg.stopRuns {
@@ -136,7 +136,7 @@ func (m *machine) leave(reg *Region, lv int32) {
 	}
 }
 
-// unpack is the start of a node: what a region's checkpoint dropped is recomputed, what is on the host comes back.
+// unpack is the start of a node: tensors that a region's checkpoint dropped are recomputed, those on the host come back.
 func (m *machine) unpack(i graph.OpID) {
 	e := &m.p.ops[i]
 	own := m.s.Owner[i]
@@ -179,7 +179,7 @@ func (m *machine) applied(i graph.OpID) {
 	}
 }
 
-// released is the end of a node: its saved tensors go, and with the last node of a checkpoint its inputs.
+// released ends a node: its saved tensors are freed, and with the last node of a checkpoint its inputs.
 func (m *machine) released(i graph.OpID) {
 	e := &m.p.ops[i]
 	own := m.s.Owner[i]

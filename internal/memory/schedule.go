@@ -10,7 +10,7 @@ import (
 	"ckptplan/internal/plan"
 )
 
-// Schedule is a plan lowered to a graph: spans of ops under one checkpoint each. It holds no frees; whoever runs it
+// Schedule is a plan lowered to a graph: spans of ops under one checkpoint each. It contains no frees: a walk
 // derives lifetimes from what the ops declare.
 type Schedule struct {
 	Program *Program
@@ -36,7 +36,7 @@ type Region struct {
 	HostSaved bool
 	// Window is how many blocks may run before HostSaved's copies have left or arrived; 0: the compute stream makes them.
 	Window int32
-	// HostInputs: what the layer before hands over is kept on the host; tables and masks stay on the device.
+	// HostInputs: the output of the layer before is kept on the host; tables and masks stay on the device.
 	HostInputs bool
 	whole      bool // a layer, not a part of one
 	// Sent are the inputs that HostInputs sends to the host; they are not in Inputs.
@@ -87,7 +87,7 @@ func (s *Schedule) nodes(ns []plan.Node, parent int32, lo, hi int) error {
 		lo = n.Last + 1
 		if n.Segment {
 			if between := s.Program.Graph.Between(n.First, n.Last); between != "" {
-				return fmt.Errorf("layers %d to %d: no segment reaches over the %s, which is no layer and runs under no checkpoint", n.First, n.Last, between)
+				return fmt.Errorf("layers %d to %d: a segment cannot cross the %s, which is not a layer and runs outside checkpoints", n.First, n.Last, between)
 			}
 			a, _ := s.Program.Graph.Span(n.First, "layer")
 			z, _ := s.Program.Graph.Span(n.Last, "layer")
@@ -119,7 +119,7 @@ func (s *Schedule) part(layer int, part plan.Region, parent int32) error {
 		return noPart(g, layer, part.Span)
 	}
 	if parent >= 0 && (len(part.Cache) > 0 || part.Offload != "") {
-		return fmt.Errorf("layer %d: inside a segment nothing is cached or offloaded", layer)
+		return fmt.Errorf("layer %d: inside a segment no op can be cached or offloaded", layer)
 	}
 	found := 0
 	for _, sp := range ranges {
@@ -146,12 +146,12 @@ func (s *Schedule) part(layer int, part plan.Region, parent int32) error {
 		s.add(r)
 	}
 	if found != len(part.Cache) {
-		return fmt.Errorf("layer %d: part %q has not all of the ops %v", layer, part.Span, part.Cache)
+		return fmt.Errorf("layer %d: part %q does not have all of the ops %v", layer, part.Span, part.Cache)
 	}
 	return nil
 }
 
-// noPart names the parts that a layer has in place of the one asked for.
+// noPart reports a part that a layer does not have, and names the parts that it has.
 func noPart(g *graph.Graph, layer int, name string) error {
 	var has []string
 	for _, known := range plan.Spans {
@@ -177,8 +177,8 @@ func (s *Schedule) add(r Region) int32 {
 	return id
 }
 
-// finish derives what the checkpoint keeps and where its recompute stops. It is an error to send an input to the host of
-// which the region takes a view of a part: the copy that comes back is smaller than the tensor that it stands for.
+// finish derives what the checkpoint keeps and where its recompute stops. It is an error to send an input to the host if the
+// region takes a view of a part of it: the copy that comes back would be smaller than the whole tensor.
 func (s *Schedule) finish(id int32) error {
 	r := &s.Regions[id]
 	g := s.Program.Graph
@@ -220,7 +220,7 @@ func (s *Schedule) finish(id int32) error {
 		}
 	}
 	if r.last == graph.None {
-		r.Cached = nil // no node will ask for it: the cache goes with the frame
+		r.Cached = nil // no node reads it: the cache is freed with the frame
 	}
 	return nil
 }
@@ -260,7 +260,7 @@ func (s *Schedule) Keeps(first, end graph.OpID) map[graph.StorageID]bool {
 }
 
 // handedOver is true for an activation that the region's function takes as its positional argument: the residual
-// stream, which requires grad, the model's own input, or what the class hands over so. That is how layers are called;
+// stream, which requires grad, the model's own input, or another tensor that the class passes by position. That is how layers are called;
 // inside them parts get masks, position biases and the encoder's output by keyword, which is kept as it is.
 func handedOver(g *graph.Graph, t graph.TensorID, r *Region) bool {
 	x := &g.Tensors[t]

@@ -35,7 +35,7 @@ func TestSegmentsOfTwoStacks(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = Lower(p, pl)
-		if ok && err != nil || !ok && (err == nil || !strings.Contains(err.Error(), "no segment reaches over the decoder embedding")) {
+		if ok && err != nil || !ok && (err == nil || !strings.Contains(err.Error(), "a segment cannot cross the decoder embedding")) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -28,8 +28,8 @@ type machine struct {
 	host int64
 	cost *costs
 	time Times
-	// flights are copies to the host that have not left, in order; linkFree is when the link is done with all it was
-	// given; back says, by region, when its copies are on the device again (−1: not asked for).
+	// flights are copies to the host that are not done, in order; linkFree is when the link has finished all copies so
+	// far; back says, by region, when its copies are on the device again (−1: not asked for).
 	flights  []flight
 	linkFree int64
 	back     []int64
@@ -54,7 +54,7 @@ func newMachine(s *Schedule) *machine {
 	return m
 }
 
-// construct makes what is there before the first step: parameters, buffers and inputs.
+// construct allocates what exists before the first step: parameters, buffers and inputs.
 func (m *machine) construct() {
 	m.at.Op = graph.None
 	for _, st := range m.p.static {

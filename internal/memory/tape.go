@@ -6,9 +6,8 @@ import (
 	"ckptplan/internal/model/graph"
 )
 
-// tape is the backward pass of a graph: what PyTorch's autograd engine allocates and frees, in order. It depends on
-// the graph alone, never on the plan: checkpointing changes which saved tensors must be recomputed, not which
-// gradients are made.
+// tape is the backward pass of a graph: what PyTorch's autograd engine allocates and frees, in order. It depends only on
+// the graph, not on the plan: checkpointing changes which saved tensors must be recomputed, not which gradients are made.
 //
 // Engine rules (torch/csrc/autograd/engine.cpp, input_buffer.cpp, functions/accumulate_grad.h):
 //   - Nodes run in decreasing sequence number; AccumulateGrad nodes run as soon as their last gradient is there.
@@ -21,7 +20,7 @@ type tape struct {
 	events  []event
 	grads   []gradient
 	leaves  []accumulation
-	left    []int32 // gradients of leaves that are not parameters: they go when backward is done
+	left    []int32 // gradients of leaves that are not parameters: freed when backward is done
 	kernels kernels // of backward
 }
 
@@ -129,7 +128,7 @@ func (c *compiler) countLeafUses() {
 	}
 }
 
-// leaf is true for a tensor that requires grad and no node made.
+// leaf is true for a tensor that requires grad and was not made by a node.
 func (c *compiler) leaf(t graph.TensorID) bool {
 	x := &c.g.Tensors[t]
 	return x.Param >= 0 || x.Producer < 0 || c.g.Ops[x.Producer].Needs == 0
@@ -165,7 +164,7 @@ func (c *compiler) tensor(x grad) *grad {
 
 func (c *compiler) hold(g *grad) { g.refs++ }
 
-// drop gives up a reference; the caller has no use for g any more.
+// drop gives up a reference; the caller must not use g afterwards.
 func (c *compiler) drop(g *grad) {
 	if g.refs--; g.refs > 0 {
 		return

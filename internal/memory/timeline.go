@@ -9,13 +9,13 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// Timeline is what a schedule's second training step shows, the steady state: optimizer state exists. It is all that the
-// first step leaves behind, so the second is walked without the first; see FirstStep.
+// Timeline is what a schedule's second training step shows, the steady state: optimizer state exists. That state is all
+// that the first step leaves behind, so the second is walked without the first; see FirstStep.
 type Timeline struct {
 	Second StepResult
 	// Peak is the second step's highest instant.
 	Peak Instant
-	// Parameters, Gradients and Optimizer are what stays between steps: weights; gradients of all trained parameters;
+	// Parameters, Gradients and Optimizer stay between steps: weights; gradients of all trained parameters;
 	// the optimizer's state. Inputs are token ids, labels, pixels and buffers.
 	Parameters, Gradients, Optimizer, Inputs unit.Bytes
 	// Times of the second step; zero without a data sheet.
@@ -24,7 +24,8 @@ type Timeline struct {
 	schedule *Schedule
 }
 
-// Simulate walks a training step of a schedule with the optimizer state that the step before it made. sheet prices its ops in time; it may be nil.
+// Simulate walks a training step of a schedule with the optimizer state that the step before it made. sheet gives the times
+// of its ops; it may be nil.
 func Simulate(s *Schedule, sheet *gpu.Sheet) (*Timeline, error) {
 	tl, err := walked(s, sheet, nil)
 	return tl, err
@@ -100,7 +101,7 @@ func (m *machine) legal(walk func()) (err error) {
 	return nil
 }
 
-// invariant is the panic of a walk that frees what is not there.
+// invariant is the panic of a walk that frees a storage that is not alive.
 type invariant string
 
 // Block labels where an instant is: "layers.31", "head"; empty in the optimizer.

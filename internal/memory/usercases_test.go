@@ -220,7 +220,7 @@ func TestStatesOf7B(t *testing.T) {
 }
 
 // modelscope/ms-swift, docs/source/LLM/Benchmark.md at 069db578ee: memory that one A100 of 80 GB showed with Hugging
-// Face's Trainer (which lets go of the logits), micro batch 1, checkpointing and flash attention. LoRA of rank 8 is on
+// Face's Trainer (which frees the logits), micro batch 1, checkpointing and flash attention. LoRA of rank 8 is on
 // queries, keys and values. Samples are cut to the length, and mostly longer. Full fine-tuning of Qwen-7B takes its
 // foreach AdamW's buffer of one copy of the weights, and that of 14B ran out of memory.
 func TestDeviceMemoryOfSwift(t *testing.T) {

@@ -38,7 +38,7 @@ func only(word string, candidates []string) string {
 	return found
 }
 
-// Fold drops what does not distinguish two names: case, and the difference between hyphens and underscores.
+// Fold drops differences that do not count between names: case, and hyphens against underscores.
 func Fold(s string) string { return strings.ReplaceAll(strings.ToLower(s), "_", "-") }
 
 // Edits is the Levenshtein distance, with a swap of neighbours as one edit. Words longer than any name are far.

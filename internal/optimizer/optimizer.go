@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Row is all that is known about an optimizer.
+// Row describes an optimizer.
 type Row struct {
 	Name    string
 	Aliases []string // other programs' names
@@ -30,7 +30,7 @@ type Row struct {
 	Words string
 }
 
-// SGD keeps no state: what an optimizer's state costs is the difference to it.
+// SGD keeps no state: the cost of another optimizer's state is the difference from it.
 const SGD = "sgd"
 
 // Rows are all optimizers; the first is the default.

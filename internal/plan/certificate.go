@@ -13,8 +13,8 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// Certificate is what a solver claims about a plan, with all that a reader needs to check it without the solver: the
-// plan's own peak and time, the prices of every option at every layer, and a lower bound on the time of any plan
+// Certificate is what a solver claims about a plan, with everything needed to check it without the solver: the
+// plan's own peak and time, the costs of every option at every layer, and a lower bound on the time of any plan
 // that can be added up by hand.
 //
 // With s, f, q, p, r as the save, save_forward, forward, backward bytes and the time of a layer's option, g a layer's
@@ -78,19 +78,19 @@ type CertifiedTime struct {
 	Extra int64 `yaml:"extra_ns" json:"extra_ns"`
 }
 
-// CertifiedBound is a Lagrangian bound: with λ_i the price of memory on the backward row of layer i and ν_i on its
+// CertifiedBound is a Lagrangian bound: with λ_i the multiplier of the backward row of layer i and ν_i that of its
 // forward row, and R = tensor budget − base, no plan of the class takes less extra time than
 //
 //	Σ_i min_k [ r_ik + s_ik·Σ_{l>i} λ_l + f_ik·Σ_{l>i} ν_l + λ_i·(max(0, p_ik − slack_b) + G_{>i} − R) + ν_i·(max(0, q_ik − slack) − R) ],
 //
-// rounded up to whole nanoseconds; the head is the last i. Prices that are not listed are 0.
+// rounded up to whole nanoseconds; the head is the last i. Multipliers that are not listed are 0.
 type CertifiedBound struct {
 	Rows  []PricedRow `yaml:"rows" json:"rows"`
 	Bound int64       `yaml:"bound_ns" json:"bound_ns"`
 	Gap   int64       `yaml:"gap_ns" json:"gap_ns"` // extra time − bound
 }
 
-// PricedRow is the price of one row of the problem.
+// PricedRow is the multiplier of one row of the problem.
 type PricedRow struct {
 	Phase string `yaml:"phase" json:"phase"` // forward or backward
 	Row   string `yaml:"row" json:"row"`     // a layer's number, or head
@@ -114,14 +114,14 @@ type CertifiedMenu struct {
 	Base  unit.Bytes    `yaml:"base_bytes" json:"base_bytes"`
 	Floor unit.Bytes    `yaml:"floor_bytes" json:"floor_bytes"`
 	Head  CertifiedHead `yaml:"head" json:"head"`
-	// Slack is the most by which forward rows count too much: what they count of tensors whose end in forward depends on
-	// other layers' options. Bounds and searches take it off.
+	// Slack is the most by which forward rows overstate: the bytes of tensors whose end in forward depends on other
+	// layers' options. Bounds and searches subtract it.
 	Slack unit.Bytes `yaml:"forward_slack_bytes,omitempty" json:"forward_slack_bytes,omitempty"`
-	// SlackBackward is that of the layers' backward rows: a shared tensor that a layer lets go of is counted to the end of its
-	// backward.
+	// SlackBackward is that of the layers' backward rows: a shared tensor that a layer frees is counted to the end of that
+	// layer's backward.
 	SlackBackward unit.Bytes `yaml:"backward_slack_bytes,omitempty" json:"backward_slack_bytes,omitempty"`
-	// Gradients are what a layer's backward leaves: parameter gradients, which stay, and what the other gradients that are
-	// alive grow by, such as that of an encoder's output, less what they shrink by.
+	// Gradients are the bytes that a layer's backward leaves: parameter gradients, which stay, and the net growth of the
+	// other gradients that are alive, such as that of an encoder's output.
 	Gradients []LayerBytes      `yaml:"gradients" json:"gradients"`
 	Shared    []SharedTensor    `yaml:"shared,omitempty" json:"shared,omitempty"`
 	Options   []CertifiedOption `yaml:"options" json:"options"`
@@ -153,7 +153,7 @@ type Holder struct {
 	Layers string `yaml:"layers" json:"layers"`
 }
 
-// CertifiedOption is an option with its prices at every layer.
+// CertifiedOption is an option with its costs at every layer.
 type CertifiedOption struct {
 	Option Option       `yaml:"option" json:"option"`
 	Rows   []LayerPrice `yaml:"rows" json:"rows"`

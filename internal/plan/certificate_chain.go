@@ -8,7 +8,7 @@ import (
 
 // CertifiedChain is the problem that a plan of class nested answers, and the answer. The layers are numbered 0…n−1; layer
 // i reads a_{i−1} and writes a_i (output), and a_{−1} is the chain's input. A plan is a list of nodes that cover all
-// layers in order, each of them one of two:
+// layers in order. Each node does one of two things:
 //
 //	keep i by an option    the layer's saved set ā_i, its output in it, stays until the layer's backward
 //	checkpoint i…j         only a_{i−1} and a_j stay; right before the backward of layer j a list of nodes inside it, over
@@ -18,17 +18,17 @@ import (
 // option at a layer, these bytes are alive above the base, the input and what earlier nodes keep:
 //
 //	forward of a layer kept        ā_i + forward_overhead                        for forward_ns
-//	forward of layer l of i…j      a_l + forward_overhead (+ a_{l−1} if l > i)   for forward_ns, by the option that is the
-//	                               fastest there, of those the one with the least overhead
+//	forward of layer l of i…j      a_l + forward_overhead (+ a_{l−1} if l > i)   for forward_ns, by the fastest option
+//	                               there and, among equals, the one with the least overhead
 //	head                           a_{n−1} unless it is in ā_{n−1}, + its bytes  for its time_ns
 //	backward of a layer kept       ā_i + d_i + backward_overhead                 for backward_ns
 //
-// During forward inside a checkpoint i…j, the innermost one, the gradient d_j is alive, too. A layer's parameter gradient stays from
-// its backward on, the head's from the head on. What the list inside a checkpoint ends with is a layer kept; that
+// During forward inside a checkpoint i…j, the innermost one, the gradient d_j is alive as well. A layer's parameter gradient
+// stays from its backward on, the head's from the head on. The list inside a checkpoint ends with a layer kept, whose
 // forward takes early_stop_ns less. A list inside a checkpoint has at least two nodes or is one layer kept.
 //
-// Peaks by these rows are on the safe side: at least those of a simulation, in most plans equal. Times are those of a
-// simulation. The claim is: of all plans whose peak by the rows is at most limit_bytes, and whose layers run forward at
+// Peaks by these rows are slightly pessimistic: at least those of a simulation, and equal for most plans. Times are those of
+// a simulation. The claim is: of all plans whose peak by the rows is at most limit_bytes, and whose layers run forward at
 // most max_forwards times (0: however often), none takes less than bound_ns. Status optimal says that this plan takes
 // no more.
 type CertifiedChain struct {
@@ -37,7 +37,7 @@ type CertifiedChain struct {
 	// Floor is a peak that no plan changes (embedding, optimizer step).
 	Floor       unit.Bytes `yaml:"floor_bytes" json:"floor_bytes"`
 	MaxForwards int        `yaml:"max_forwards" json:"max_forwards"`
-	// Bridges says that plans may keep a saved set while the layer's input is dropped. PyTorch runs none.
+	// Bridges says that plans may keep a saved set while the layer's input is dropped. PyTorch cannot run such plans.
 	Bridges bool `yaml:"bridges" json:"bridges"`
 	// Limit is the tensor budget, or this plan's peak by the rows if that is more.
 	Limit unit.Bytes `yaml:"limit_bytes" json:"limit_bytes"`

@@ -93,7 +93,7 @@ func TestCertificatesReadBack(t *testing.T) {
 	})
 }
 
-// A proof of a nested plan reads as a table, too.
+// A proof of a nested plan also reads as a table.
 func TestChainReadsAsATable(t *testing.T) {
 	f := NewFile(&Plan{Strategy: "optimal"}, preset(t, "gpt2"), "0.1.0")
 	f.Certificate = &Certificate{Chain: &CertifiedChain{

@@ -15,8 +15,8 @@ import (
 // FormatVersion is the version of the plan file that this package reads and writes.
 const FormatVersion = 1
 
-// File is what a plan file holds. Only the format's version and the nodes must be there: a plan can be written by
-// hand, and it then fits every model that has its layers.
+// File is what a plan file holds. Only the format's version and the nodes are required: a plan written by hand
+// applies to every model that has its layers.
 type File struct {
 	FormatVersion int `yaml:"format_version" json:"format_version"`
 	// Tool is the version of the ckptplan that wrote the file.
@@ -27,7 +27,7 @@ type File struct {
 	Class string `yaml:"class,omitempty" json:"class,omitempty"`
 	// Budget is the device memory that the plan was made to fit, or 0.
 	Budget unit.Bytes `yaml:"budget_bytes,omitempty" json:"budget_bytes,omitempty"`
-	// Predicted is what the simulator says of the plan.
+	// Predicted is the simulator's prediction for the plan.
 	Predicted *Predicted `yaml:"predicted,omitempty" json:"predicted,omitempty"`
 	Plan      `yaml:",inline"`
 	// Certificate says why no plan of the class is faster; nil for plans of other origin.
@@ -63,7 +63,7 @@ func NewFile(p *Plan, s *spec.Spec, tool string) *File {
 	return f
 }
 
-// Write writes a plan file: YAML with a comment on every part. Equal files are equal byte by byte.
+// Write writes a plan file: YAML with a comment on every part. Equal Files give equal bytes.
 func Write(w io.Writer, f *File) error {
 	var out bytes.Buffer
 	var err error
@@ -80,7 +80,7 @@ func Write(w io.Writer, f *File) error {
 		FormatVersion int    `yaml:"format_version"`
 		Tool          string `yaml:"tool_version,omitempty"`
 	}{f.FormatVersion, f.Tool})
-	part("\n# What it was made for. The fingerprint covers the whole spec below but its name; another one is refused.\n", f.Model != nil, &struct {
+	part("\n# What it was made for. The fingerprint covers the whole spec below except its name; a different one is refused.\n", f.Model != nil, &struct {
 		Model *ModelID `yaml:"model"`
 	}{f.Model})
 	part("\n# The named strategy, or optimal within a class of plans.\n", true, &struct {

@@ -51,7 +51,7 @@ func TestFileReadsAsAPersonWouldWriteIt(t *testing.T) {
 format_version: 1
 tool_version: 0.1.0
 
-# What it was made for. The fingerprint covers the whole spec below but its name; another one is refused.
+# What it was made for. The fingerprint covers the whole spec below except its name; a different one is refused.
 model:
   name: gpt2
   fingerprint: 3f9c02b1d4e8
@@ -274,9 +274,9 @@ func TestReadRefuses(t *testing.T) {
 		{"keep that does not", head + "nodes: [{first: 0, last: 1, option: {name: keep, regions: [{span: mlp}]}}]\n", "3:59: option keep has no regions"},
 		{"full that is not", head + "nodes: [{first: 0, last: 1, option: {name: full, regions: [{span: mlp}]}}]\n", "3:37: option full is one region over the span layer, nothing cached or offloaded"},
 		{"offload", head + "nodes: [{first: 0, last: 1, option: {name: x, regions: [{span: mlp, offload: disk}]}}]\n", `3:78: nodes[0].option.regions[0].offload: "disk" is not one of saved, inputs`},
-		{"cache of what is saved", head + "nodes: [{first: 0, last: 1, option: {name: x, regions: [{span: mlp, offload: saved, cache: [aten.mm]}]}}]\n", "3:92: offload: saved recomputes nothing, so nothing is cached"},
-		{"cache in a segment", head + "nodes: [{first: 0, last: 1, segment: true, inner: [{first: 0, last: 0, option: {name: x, regions: [{span: mlp, cache: [aten.mm]}]}}]}]\n", "3:119: inside a segment nothing is cached: the segment's own recompute would keep it a second time"},
-		{"offload in a segment", head + "nodes: [{first: 0, last: 1, segment: true, inner: [{first: 0, last: 0, option: {name: x, regions: [{span: mlp, offload: saved}]}}]}]\n", "3:121: inside a segment nothing is offloaded: the segment's own recompute would send it a second time"},
+		{"cache of what is saved", head + "nodes: [{first: 0, last: 1, option: {name: x, regions: [{span: mlp, offload: saved, cache: [aten.mm]}]}}]\n", "3:92: offload: saved recomputes nothing, so there is nothing to cache"},
+		{"cache in a segment", head + "nodes: [{first: 0, last: 1, segment: true, inner: [{first: 0, last: 0, option: {name: x, regions: [{span: mlp, cache: [aten.mm]}]}}]}]\n", "3:119: inside a segment no op can be cached: the segment's own recompute would keep it a second time"},
+		{"offload in a segment", head + "nodes: [{first: 0, last: 1, segment: true, inner: [{first: 0, last: 0, option: {name: x, regions: [{span: mlp, offload: saved}]}}]}]\n", "3:121: inside a segment no tensor can be offloaded: the segment's own recompute would send it a second time"},
 		{"cached twice", head + "nodes: [{first: 0, last: 1, option: {name: x, regions: [{span: mlp, cache: [aten.mm, aten.mm]}]}}]\n", "3:86: op aten.mm is listed twice"},
 		{"wrong fingerprint", head + "model: {name: gpt2, fingerprint: '000000000000'}\nnodes: []\n", "3:34: fingerprint 000000000000 is not that of the spec in this file, %s: one of them was edited; optimize again"},
 		{"no fingerprint", head + "model: {name: gpt2}\nnodes: []\n", "3:8: model needs its fingerprint; leave model out of a plan written by hand"},

@@ -15,7 +15,7 @@ import (
 // Fingerprint is a short hash of everything in a spec that decides what a training step allocates: arch and sizes,
 // switches, and the settings of the step (B, S, dtype, attention, optimizer, adapters, …). A plan is optimal, and its
 // predicted peak true, for these values only, so B, S and the precision are part of it. The model's name and the
-// strategy that the spec asks for are not: they change nothing that a plan relies on.
+// strategy that the spec asks for are not: no plan depends on them.
 //
 // The hash is of lines "key=value" in the order of the keys, without those that are zero, false or empty; a key that
 // is added to Spec with such a default changes no fingerprint.
@@ -28,7 +28,7 @@ func Fingerprint(s *spec.Spec) string {
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-// flatten is a spec as values by key path, in JSON's notation, without what decides nothing.
+// flatten is a spec as values by key path, in JSON's notation, without the keys that change no allocation.
 func flatten(s *spec.Spec) map[string]string {
 	src, err := json.Marshal(s)
 	if err != nil {
@@ -56,7 +56,7 @@ func flatten(s *spec.Spec) map[string]string {
 	return out
 }
 
-// MismatchError is returned where a plan meets a model, or settings, that it was not made for.
+// MismatchError is returned for a plan that was made for another model or other settings.
 type MismatchError struct {
 	Made, Given                       string // the models' names
 	MadeFingerprint, GivenFingerprint string

@@ -99,7 +99,7 @@ func segments(p *Plan, layers, k int, each bool) *Plan {
 	return p
 }
 
-// UnknownStrategyError is returned for a name that is no strategy.
+// UnknownStrategyError is returned for a name that is not a strategy.
 type UnknownStrategyError struct{ Name string }
 
 func (e *UnknownStrategyError) Error() string {

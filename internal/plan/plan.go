@@ -19,8 +19,8 @@ func (p *Plan) WholeLayers() bool {
 	})
 }
 
-// Kind is the named strategy whose graph a plan runs on (spec.Spec.DependsOnCheckpoint): none, where nothing is treated,
-// full, where WholeLayers is true, or selective.
+// Kind is the named strategy whose graph a plan runs on (spec.Spec.DependsOnCheckpoint): none if no layer is treated, full
+// if WholeLayers is true, else selective.
 func (p *Plan) Kind() string {
 	switch {
 	case p.WholeLayers():
@@ -41,8 +41,8 @@ type Node struct {
 	Inner   []Node  `yaml:"inner,omitempty" json:"inner,omitempty"`
 }
 
-// Option is one way to treat a layer: disjoint regions inside it. No region is keep; one region over "layer" with
-// nothing cached is full.
+// Option is one way to treat a layer: disjoint regions inside it. Without regions it is keep; one region over
+// "layer" that caches nothing is full.
 type Option struct {
 	// Name is the option's short name in menus and tables: keep, full, attn, core, mlp, …
 	Name    string   `yaml:"name" json:"name"`

@@ -79,7 +79,7 @@ func (r *reader) file() *File {
 	return f
 }
 
-// sound checks what parts of the file say about each other.
+// sound checks that the parts of the file agree.
 func (r *reader) sound(f *File) {
 	layers := maxLayers
 	if f.Spec != nil {

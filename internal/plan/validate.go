@@ -26,8 +26,8 @@ func overlap(a, b string) bool {
 // problem is something wrong with a plan, at a path such as nodes[0].inner[2].last.
 type problem struct{ path, text string }
 
-// Validate says whether the plan is well formed for a model of so many layers: layers exist, are in order and covered
-// once; segments nest properly; regions of an option do not overlap. Whether a model has a span is Lower's to say.
+// Validate says whether the plan is well formed for a model with that many layers: layers exist, are in order and covered
+// once; segments nest properly; regions of an option do not overlap. Lower checks whether a model has a span.
 func (p *Plan) Validate(layers int) error {
 	ps := check(p.Nodes, layers)
 	if len(ps) == 0 {
@@ -125,16 +125,16 @@ func (c *checker) option(at string, o *Option, nested bool) {
 			c.add(where+".offload", "offload %q is not one of %s", r.Offload, strings.Join(Offloads, ", "))
 		}
 		if nested && len(r.Cache) > 0 {
-			c.add(where+".cache", "inside a segment nothing is cached: the segment's own recompute would keep it a second time")
+			c.add(where+".cache", "inside a segment no op can be cached: the segment's own recompute would keep it a second time")
 		}
 		if nested && r.Offload != "" {
-			c.add(where+".offload", "inside a segment nothing is offloaded: the segment's own recompute would send it a second time")
+			c.add(where+".offload", "inside a segment no tensor can be offloaded: the segment's own recompute would send it a second time")
 		}
 		if r.Window != 0 && r.Offload != "saved" {
 			c.add(where+".window", "a window is for offload: saved")
 		}
 		if r.Offload == "saved" && len(r.Cache) > 0 {
-			c.add(where+".cache", "offload: saved recomputes nothing, so nothing is cached")
+			c.add(where+".cache", "offload: saved recomputes nothing, so there is nothing to cache")
 		}
 		for j, op := range r.Cache {
 			if op == "" {

@@ -44,7 +44,7 @@ const (
 	Bad
 )
 
-// Headline is the first line of a document: a word for those who look for one, and the sentence.
+// Headline is the first line of a document: one word to look for, and the sentence.
 type Headline struct {
 	Word string
 	Tone Tone
@@ -67,8 +67,7 @@ type Document struct {
 	Data any
 }
 
-// Visible replaces control characters, which names out of files can hold, and with which they could write elsewhere on a
-// terminal than where they stand.
+// Visible replaces control characters: names from files can contain them and would write anywhere on a terminal.
 func Visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

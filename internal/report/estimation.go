@@ -104,7 +104,7 @@ func modelLine(m *study.Model) string {
 		m.Name, unit.Grouped(m.Parameters), trained, m.Layers, m.Batch, accum, m.Seq, m.Precision, m.Attention, m.Optimizer, lora)
 }
 
-// terms is the breakdown of the chosen estimate's peak, and with a budget of what the device must hold.
+// terms is the breakdown of the chosen estimate's peak and, with a budget, of the memory that the device must have.
 func terms(e *study.Estimation) Table {
 	en := e.Best()
 	t := Table{
@@ -140,7 +140,7 @@ func phaseLine(en *study.Entry) string {
 	return "phases: " + strings.Join(parts, ", ")
 }
 
-// strategies sets the estimates side by side; savings are against the first.
+// strategies sets the estimates side by side; savings are relative to the first.
 func strategies(e *study.Estimation) Table {
 	t := Table{Columns: []Column{{Name: "strategy"}, {Name: "peak"}}}
 	several := len(e.Estimates) > 1

@@ -8,7 +8,7 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// shownPoints is how many points of a frontier a table for people has.
+// shownPoints is the number of points of a frontier in a table for people.
 const shownPoints = 25
 
 // Frontier lays out the trade-off between peak and time.
@@ -49,7 +49,7 @@ func frontierLine(f *study.Frontier) Headline {
 		first.PeakBytes.Both(), unit.Percent(100*first.RecomputeOverhead), last.PeakBytes.Both(), unit.Percent(100*last.RecomputeOverhead))}
 }
 
-// bought is what a device with 1 GB more would bring.
+// bought is what 1 GB more would gain.
 func bought(f *study.Frontier) string {
 	was, is := f.AtBudget, f.AtMore
 	if was.ExtraNanoseconds == 0 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// cellText keeps a cell from ending its column.
+// cellText escapes text that would end a cell.
 var cellText = strings.NewReplacer("|", `\|`, "\n", " ")
 
 // markdown writes the document for a pull request or a wiki.

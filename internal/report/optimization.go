@@ -10,7 +10,7 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// Optimization lays out a plan and what it is compared with.
+// Optimization lays out a plan and its alternatives.
 func Optimization(o *study.Optimization) *Document {
 	e := o.Estimation
 	d := &Document{Data: o, Facts: stepFacts(&e.Model, o.BudgetBytes, e.GPU), Rows: optimizationRows(o), Notes: notes(o.Warnings)}
@@ -84,12 +84,12 @@ func reserveFact(o *study.Optimization) Fact {
 	return Fact{"reserve", fmt.Sprintf("%s beside the tensors, which may take %s", sum.Both(), o.TensorBudgetBytes.Both())}
 }
 
-// targetFact is the target in one line, with what it costs.
+// targetFact is the target and its cost in one line.
 func targetFact(o *study.Optimization) Fact {
 	return Fact{"target", fmt.Sprintf("%s: %s; %s", o.For.Title, o.Shape, restrictionWords(*o.RestrictionPrice))}
 }
 
-// restrictionWords is the price of a restriction: "+3.2 % step time against the unrestricted plan".
+// restrictionWords is the cost of a restriction: "+3.2 % step time against the unrestricted plan".
 func restrictionWords(price float64) string {
 	switch {
 	case price == 0:
@@ -100,7 +100,7 @@ func restrictionWords(price float64) string {
 	return fmt.Sprintf("+%s step time against the unrestricted plan", unit.Percent(100*price))
 }
 
-// layers is the plan per run of layers, with the price of the option where the menu has it.
+// layers is the plan by run of layers, with the cost of the option if the menu has it.
 func layers(o *study.Optimization) Table {
 	t := planTable(&o.Plan.Plan, o.Model.Layers, "  ")
 	if len(o.Menu) == 0 {
@@ -121,7 +121,7 @@ func layers(o *study.Optimization) Table {
 	return t
 }
 
-// planTable is a plan per run of layers, with what is inside a segment below it, indented.
+// planTable is a plan by run of layers; the contents of a segment are below it, indented.
 func planTable(p *plan.Plan, layers int, indent string) Table {
 	t := Table{Title: "the plan", Columns: []Column{{Name: "layers"}, {Name: "count"}, {Name: "option"}, {Name: "what is done"}}}
 	for _, r := range study.Tree(p, layers) {
@@ -172,7 +172,7 @@ func menu(o *study.Optimization) Table {
 		}
 	}
 	if n := len(o.Menu) - len(t.Rows); n > 0 {
-		t.Notes = []string{fmt.Sprintf("%d more were weighed; --format json lists them", n)}
+		t.Notes = []string{fmt.Sprintf("%d more were considered; --format json lists them", n)}
 	}
 	return t
 }

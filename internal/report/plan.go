@@ -7,7 +7,7 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// Show is a plan file for readers.
+// Show lays out a plan file.
 func Show(f *plan.File) *Document {
 	layers := 0
 	for _, n := range f.Nodes {

@@ -1,6 +1,6 @@
 // Package report lays answers out for people and programs. A Document holds a headline, facts and Tables as data; text,
-// Markdown, CSV and JSON are renderings of it, and JSON prints the very structs that the tables are made from. It builds no
-// model, simulates nothing and searches nothing: package study does.
+// Markdown, CSV and JSON are renderings of it, and JSON prints the very structs that the tables are made from. It does not
+// build models, simulate or search: package study does.
 package report
 
 import (
@@ -16,9 +16,9 @@ type Table struct {
 	Title   string
 	Columns []Column
 	Rows    []Row
-	// Drawing is printed as it is, a line a string, where columns of characters stay columns.
+	// Drawing is printed as it is, one line per string, where characters line up.
 	Drawing []string
-	// Notes are printed below, one a line.
+	// Notes are printed below, one per line.
 	Notes []string
 }
 
@@ -29,9 +29,8 @@ type Column struct {
 	Key string
 }
 
-// Row is one cell a column. A cell is a string, a unit.Bytes, a unit.Duration, a Percent, a Count, a Rate, a Scaled, a
-// bool (yes or no), or nil
-// for a value that does not exist.
+// Row is one cell per column. A cell is a string, a unit.Bytes, a unit.Duration, a Percent, a Count, a Rate, a Scaled, a
+// bool (yes or no), or nil for a value that does not exist.
 type Row []any
 
 type (
@@ -54,7 +53,7 @@ func numeric(cell any) bool {
 	return false
 }
 
-// numericColumn is true if column c holds numbers and nothing else.
+// numericColumn is true if column c holds only numbers.
 func (t *Table) numericColumn(c int) bool {
 	found := false
 	for _, r := range t.Rows {
@@ -109,7 +108,7 @@ func (t *Table) strings() (head []string, rows [][]string) {
 	return head, rows
 }
 
-// scaled prints a size in its column's unit. What is far below the unit is not worth its digits.
+// scaled prints a size in its column's unit. Sizes far below the unit get no digits.
 func scaled(b unit.Bytes, s unit.Scale) string {
 	text := s.Format(b)
 	if strings.HasPrefix(text, "0.000") {

@@ -12,7 +12,7 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// paint colours parts of a text, or leaves them as they are.
+// paint colours parts of a text, or returns them unchanged.
 type paint bool
 
 func (p paint) with(text string, attributes ...color.Attribute) string {

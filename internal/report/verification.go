@@ -27,7 +27,7 @@ func Verification(v *study.Verification) *Document {
 	return d
 }
 
-// verifyLine is the verdict: about the peak if all is within tolerance, else about what differs most.
+// verifyLine is the verdict: on the peak if all is within tolerance, else on the largest difference.
 func verifyLine(v *study.Verification) Headline {
 	switch {
 	case v.OutOfMemory != nil:
@@ -106,14 +106,14 @@ func verifyFacts(v *study.Verification) []Fact {
 func gradientsLine(g *study.Gradients) string {
 	switch {
 	case g.Equal:
-		return fmt.Sprintf("loss and the gradients of all %d parameters are the baseline's, bit for bit", g.Parameters)
+		return fmt.Sprintf("loss and the gradients of all %d parameters match the baseline bit for bit", g.Parameters)
 	case g.Agree:
-		return fmt.Sprintf("those of the baseline within %s of their norm (%s)", unit.Percent(100*g.Tolerance), gradientsOff(g))
+		return fmt.Sprintf("match the baseline within %s of their norm (%s)", unit.Percent(100*g.Tolerance), gradientsOff(g))
 	}
-	return "not those of the baseline: " + gradientsOff(g)
+	return "differ from the baseline: " + gradientsOff(g)
 }
 
-// versions is the environment in one line, but the card, which the engine's line names.
+// versions is the environment in one line, without the card, which the engine's line names.
 func versions(v *study.Verification) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(v.Environment)) {
@@ -174,8 +174,8 @@ func levels(v *study.Verification) (Table, bool) {
 	return t, true
 }
 
-// times sets step times side by side. Predicted steps are those of a card: beside another device's they say nothing,
-// but the share that recomputing adds does.
+// times sets step times side by side. Predictions are for one card: on another device only
+// the share that recomputing adds can be compared.
 func times(v *study.Verification) Table {
 	m := v.Measured.Time
 	t := Table{
@@ -214,7 +214,7 @@ func timesTitle(steps int) string {
 	return fmt.Sprintf("time (mean of %d steps, ± its 95 %% interval)", steps)
 }
 
-// predictedStep is the time and the rate of a predicted step, or nil where the device is no card.
+// predictedStep is the time and the rate of a predicted step, or nil if the device is not a card.
 func predictedStep(v *study.Verification, en *study.Entry) (step, rate any) {
 	if en.Time == nil || !v.OnCUDA {
 		return nil, nil
@@ -244,7 +244,7 @@ func differences(v *study.Verification) Table {
 	return t
 }
 
-// precise prints a size with four digits: two amounts that are compared differ in the last ones.
+// precise prints a size with four digits, since compared amounts differ in the last ones.
 func precise(b unit.Bytes) string {
 	decimal, _, _ := strings.Cut(b.Echo(), " (")
 	return decimal

@@ -76,7 +76,7 @@ func Certify(ctx context.Context, p *memory.Program, req Request, res *Result) (
 	}
 	pr.prune(func(k int) bool { return names[pr.options[k].Name] })
 	if pr.entangled || g.of(res.Plan.Kind()) != p {
-		return c, nil // rows that say less than they claim
+		return c, nil // the rows do not hold for every plan of the class
 	}
 	again := pr.problem(p.Graph)
 	again.Budget = prob.Budget

@@ -183,7 +183,7 @@ func TestNestedExhaustive(t *testing.T) {
 					t.Errorf("%s: the smallest budget %d does not work", class, no.Smallest)
 				}
 				if _, bad := fits(no.Smallest - 1); bad == nil {
-					t.Errorf("%s: one byte less than the smallest budget %d works, too", class, no.Smallest)
+					t.Errorf("%s: one byte less than the smallest budget %d works as well", class, no.Smallest)
 				}
 			}
 		})

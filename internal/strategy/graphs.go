@@ -88,7 +88,7 @@ func (g graphs) judge(ctx context.Context, pl *plan.Plan, sheet *gpu.Sheet) (*me
 func (g graphs) fastest(req Request, search func(Request) (*Result, error)) (*Result, error) {
 	var best *Result
 	var none *NoPlanError
-	least := int64(-1) // a step that no plan of the searches is below
+	least := int64(-1) // a bound below which no searched plan's step lies
 	for _, kind := range g.searched() {
 		req.kind = kind
 		res, err := search(req)
@@ -104,7 +104,7 @@ func (g graphs) fastest(req Request, search func(Request) (*Result, error)) (*Re
 		}
 		res.kind = kind
 		if res.Untreated {
-			return res, nil // nothing is faster than recomputing nothing
+			return res, nil // no plan is faster than one that recomputes nothing
 		}
 		if least < 0 || res.least < least {
 			least = res.least

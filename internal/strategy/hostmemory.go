@@ -18,7 +18,7 @@ func (r *Request) more() []plan.Option {
 	return nil
 }
 
-// staging is what copies under way may hold on the device at once: the layers of the window and the one that runs.
+// staging is the bytes that copies under way may hold on the device at once: the layers of the window and the one that runs.
 func (pr *pricing) staging(r Request) int64 {
 	if !r.Offload || r.OffloadWindow == 0 {
 		return 0
@@ -172,8 +172,8 @@ func (pr *pricing) highestPrice(p *solve.Problem) int64 {
 	return min(1<<39, room/mib)
 }
 
-// leastHost is the plan within the budget that puts the fewest bytes into host memory, nil if they are above the limit or
-// no plan is within the budget.
+// leastHost is the plan within the budget that puts the fewest bytes into host memory; nil if they exceed the limit or no
+// plan is within the budget.
 func (pr *pricing) leastHost(ctx context.Context, p *solve.Problem, limit int64) (*solve.Solution, error) {
 	s, err := solve.SolveFlat(ctx, pr.hosted(p))
 	var inf *solve.InfeasibleError
@@ -202,7 +202,7 @@ func (pr *pricing) hosted(p *solve.Problem) *solve.Problem {
 }
 
 // minPeakWithin is the lowest peak of the plans that put at most limit bytes into host memory, by bisection on the budget.
-// Some plan keeps to the limit: a menu has options that put nothing into host memory.
+// Some plan keeps to the limit: a menu has options that use no host memory.
 func (pr *pricing) minPeakWithin(ctx context.Context, p *solve.Problem, limit int64) (int64, error) {
 	q := *p
 	q.Budget = solve.Largest

@@ -8,13 +8,13 @@ import (
 	"ckptplan/internal/strategy/solve"
 )
 
-// slack is the most by which forward rows count too much. What a block leaves to the next one is counted there whether it
-// was saved or not (memory.BlockProfile), and what the forward pass lets go of unless some layer keeps it is counted to
+// slack is the most by which forward rows overstate. Tensors that a block leaves to the next one are counted there whether
+// they were saved or not (memory.BlockProfile), and tensors that forward frees unless some layer keeps them are counted to
 // the end of forward.
 func (pr *pricing) slack() int64 {
 	var n int64
 	for i := range pr.ref {
-		n = max(n, pr.ref[i].Left)
+		n = max(n, pr.ref[i].ForwardExcess)
 	}
 	for i := range pr.late {
 		if d := &pr.late[i]; d.counts() {
@@ -24,26 +24,24 @@ func (pr *pricing) slack() int64 {
 	return n
 }
 
-// slackBackward is the most by which backward rows count too much: what a layer lets go of although another may hold it
-// longer is counted to the end of its backward (memory.BlockProfile.Longer).
+// slackBackward is the most by which backward rows overstate: shared storages that a layer frees early are counted to the
+// end of its backward, because another layer may still hold them (memory.BlockProfile.BackwardExcess).
 func (pr *pricing) slackBackward() int64 {
 	var n int64
 	for k := range pr.blocks {
 		for i := range pr.blocks[k] {
-			n = max(n, pr.blocks[k][i].Longer)
+			n = max(n, pr.blocks[k][i].BackwardExcess)
 		}
 	}
 	return n
 }
 
-// slackSteps are the parts into which slack is divided by a search between forward rows that count too little and rows
-// that count too much.
+// slackSteps is the number of steps in which rows are tightened from optimistic to pessimistic.
 const slackSteps = 8
 
-// judged solves the flat problem and simulates its answer. The simulator has the last word. The problem with rows that
-// count nothing too much comes first: if the simulator lets its answer pass, no plan is faster. Else rows are raised
-// step by step, and what is then found is only feasible. So it is where the simulator finds more than the rows and the
-// problem is solved again for as much less.
+// judged solves the flat problem and simulates its answer; the simulator decides. It solves with optimistic rows first: if
+// the simulator accepts the answer, it is optimal. Otherwise it tightens the rows step by step, and then lowers the budget
+// by the excess that the simulator finds; the answer is then only feasible.
 func (pr *pricing) judged(ctx context.Context, prob *solve.Problem, req Request) (*solve.Solution, *memory.Timeline, error) {
 	slack, backward, steps := pr.slack(), pr.slackBackward(), int64(slackSteps)
 	if slack == 0 && backward == 0 {
@@ -95,7 +93,7 @@ func (pr *pricing) judged(ctx context.Context, prob *solve.Problem, req Request)
 	}
 }
 
-// leastJudged is the plan with the lowest peak by the rows, where that is found within the budget.
+// leastJudged is the plan with the lowest peak by the rows, if the simulator finds it within the budget.
 func (pr *pricing) leastJudged(ctx context.Context, prob *solve.Problem, req Request, bound int64) (*solve.Solution, *memory.Timeline, error) {
 	sol, err := pr.minPeak(ctx, prob, int64(req.HostMemory))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"ckptplan/internal/strategy/solve"
 )
 
-// leanest finds the plan of the request's class with the lowest peak, whatever the budget; of those the fastest.
+// leanest finds the plan of the request's class with the lowest peak, whatever the budget; ties go to the fastest.
 // nested is the nested plan with the lowest peak, if it is known.
 func (pr *pricing) leanest(ctx context.Context, p *memory.Program, prob *solve.Problem, req Request, nested *nestedPlan) (*Result, error) {
 	var best *Result
@@ -44,8 +44,8 @@ func (pr *pricing) leanest(ctx context.Context, p *memory.Program, prob *solve.P
 	return best, nil
 }
 
-// leanestFlat is the flat plan with the lowest simulated peak that searches find: below the peak by the rows, which may
-// count too much, a search under a budget just below the last peak may find another.
+// leanestFlat is the flat plan with the lowest simulated peak that searches find. Rows may overstate, so a search under a
+// budget just below the last peak may find a plan with a lower one.
 func (pr *pricing) leanestFlat(ctx context.Context, prob *solve.Problem, req Request) (*solve.Solution, *memory.Timeline, error) {
 	q := *prob
 	q.Budget = solve.Largest
@@ -68,7 +68,7 @@ func (pr *pricing) leanestFlat(ctx context.Context, prob *solve.Problem, req Req
 	return sol, tl, nil
 }
 
-// minPeak is the flat plan with the lowest peak under a cap on host memory (0: none), of those the fastest that is found.
+// minPeak is the flat plan with the lowest peak under a cap on host memory (0: none); ties go to the fastest one found.
 func (pr *pricing) minPeak(ctx context.Context, p *solve.Problem, limit int64) (*solve.Solution, error) {
 	if limit == 0 {
 		return solve.MinPeak(ctx, p)

@@ -11,26 +11,26 @@ import (
 	"ckptplan/internal/strategy/solve"
 )
 
-// pricing is what the options of a menu cost at every layer, as differences of whole-graph simulations in which all
+// pricing is the cost of each option of a menu at every layer, as differences of whole-graph simulations in which all
 // layers take the same option. Equal layers are priced on a short chain of them.
 type pricing struct {
 	graphs
 	options []plan.Option
 	chain   *memory.Program         // the priced chain: the model, or a few of its equal layers
-	sheet   *gpu.Sheet              // what times are for
+	sheet   *gpu.Sheet              // the card of the times
 	same    []int                   // by layer: the layer of the priced chain that stands for it
 	blocks  [][]memory.BlockProfile // by option, by block of the priced chain
 	shared  []shared
 	always  int64     // bytes from before the layers that every option keeps
-	late    []dropped // what the forward pass lets go of in a layer or in the head unless it is kept
+	late    []dropped // what forward frees in a layer or in the head unless it is kept
 	// keep is the whole graph with every layer kept: what the rows of embedding and head are read from.
 	keep *memory.Timeline
 	ref  []memory.BlockProfile
 	// kept is what all layers keep together if they keep everything.
 	kept int64
-	// entangled: layers hold their own output, so that prices are those of plans that treat all layers alike.
+	// entangled: layers hold their own output, so that costs are those of plans that treat all layers alike.
 	entangled bool
-	// capped: what options put into host memory is a price, too.
+	// capped: host memory is a cost as well.
 	capped bool
 }
 
@@ -111,14 +111,14 @@ func profileAll(p *memory.Program, o plan.Option, sheet *gpu.Sheet, several map[
 	return memory.ProfileShared(s, sheet, several)
 }
 
-// at is the price of option k at a layer.
+// at is the cost of option k at a layer.
 func (pr *pricing) at(k, layer int) *memory.BlockProfile {
 	return &pr.blocks[k][pr.chain.Graph.LayerBlock(pr.same[layer])]
 }
 
-// keeps is what a layer's backward lets go of under option k, the parameter gradients that it leaves not counted: what the
-// option keeps between forward and backward less what the gradients of activations grow by (BlockProfile.Carried). What
-// layers share, which its first keeper releases when all layers take the same option, is not part of it.
+// keeps is the bytes that a layer's backward frees under option k, not counting the parameter gradients that it leaves: the
+// bytes that the option keeps between forward and backward less the growth of activation gradients (BlockProfile.Carried).
+// Shared storages, which the first keeper frees when all layers take the same option, are not part of it.
 func (pr *pricing) keeps(k, layer int) int64 {
 	b := pr.at(k, layer)
 	s := b.BackwardBefore - b.BackwardAfter + b.Grad
@@ -141,7 +141,7 @@ func (pr *pricing) choice(k, layer int, up, down int64) solve.Choice {
 		Label:    pr.options[k].Name,
 		Holds:    pr.held(k, layer),
 		Save:     s,
-		Linger:   b.ForwardAfter + pr.freed(pr.same[layer], k) - b.ForwardBefore - s, // counted to the end of forward, whoever keeps it
+		Linger:   b.ForwardAfter + pr.freed(pr.same[layer], k) - b.ForwardBefore - s, // counted to the end of forward, whichever layer keeps it
 		Forward:  up + b.ForwardPeak - b.ForwardBefore,
 		Backward: down + s + b.BackwardPeak - b.BackwardBefore,
 		Time:     b.Recompute + b.Transfer,
@@ -159,7 +159,7 @@ func (pr *pricing) held(k, layer int) uint32 {
 	return set
 }
 
-// problem turns the prices into a flat problem. Blocks before the first layer and after the last run the same way
+// problem turns the costs into a flat problem. Blocks before the first layer and after the last run the same way
 // under every plan: the first belong to the base, the last are the head.
 //
 // With D_i = before_i − after_i what layer i's backward releases net of the gradients g_i that it leaves, telescoping gives
@@ -226,8 +226,8 @@ func layerBlocks(g *graph.Graph) (first, last int) {
 	return first, last
 }
 
-// prune drops options that are not allowed (nil: all are), and those that another allowed one beats, or equals, in
-// every price at every layer.
+// prune drops options that are not allowed (nil: all are), and those that another allowed one beats or equals in
+// every cost at every layer.
 func (pr *pricing) prune(allowed func(k int) bool) {
 	n := len(pr.options)
 	layers := []int{}

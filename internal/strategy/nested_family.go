@@ -12,8 +12,8 @@ import (
 	"ckptplan/internal/strategy/solve"
 )
 
-// The search on a chain's frontier goes by prices on the safe side, and looks at plans whose believed peak is near the
-// budget. So plans of the class that are known by name are looked at beside it, by the simulator alone.
+// The search on a chain's frontier uses slightly pessimistic estimates, and visits plans whose estimated peak is near the
+// budget. So named plans of the class are simulated in addition.
 
 // family are the uniform plans of the class. The plan that keeps everything comes first.
 func (m *nestedModel) family(ctx context.Context) ([]*solve.NestedSolution, error) {
@@ -37,8 +37,8 @@ func (m *nestedModel) family(ctx context.Context) ([]*solve.NestedSolution, erro
 	return out, nil
 }
 
-// longChain is a number of layers from which uniform plans are looked at only once for each number of segments: one for each
-// size takes the square of the layers to add up. No preset has as many.
+// longChain is the number of layers from which only one uniform plan is tried for each number of segments: adding up one
+// for each segment size takes time quadratic in the layers. No preset has as many.
 const longChain = 128
 
 // uniform are segments of k layers each; nested: every layer of them is a checkpoint of its own but the last, which the
@@ -95,7 +95,7 @@ func (m *nestedModel) flat(options []plan.Option, choice []int) []solve.NestedNo
 	return out
 }
 
-// known is a plan of the class with what the chain says of it; nothing is proved of it yet.
+// known is a plan of the class with the chain's estimates; it is not proved yet.
 func (m *nestedModel) known(nodes []solve.NestedNode) *solve.NestedSolution {
 	s := &solve.NestedSolution{Nodes: nodes, Status: solve.Feasible}
 	s.Peak, s.Time = m.chain.Evaluate(nodes, 0)
@@ -103,8 +103,8 @@ func (m *nestedModel) known(nodes []solve.NestedNode) *solve.NestedSolution {
 }
 
 // named is the fastest plan of the strategies nested-K within the budget; nil if none is. The last layer of their segments
-// has a checkpoint of its own, too, for which a chain has no form: it runs again right after it ran, for nothing. But by
-// the order in which PyTorch lets go of tensors it may peak a little lower.
+// also has a checkpoint of its own, for which a chain has no form: it runs again right after it ran, which gains nothing.
+// But because of the order in which PyTorch frees tensors the peak may be a little lower.
 func (m *nestedModel) named(ctx context.Context, pr *pricing, budget int64) (*nestedPlan, error) {
 	if n := m.chain.MaxForwards; n == 1 || n == 2 {
 		return nil, nil
@@ -142,7 +142,7 @@ func (m *nestedModel) named(ctx context.Context, pr *pricing, budget int64) (*ne
 	return best, nil
 }
 
-// maxKnown bounds the known plans that are simulated, for long chains: those that peak lowest by the chain's prices.
+// maxKnown bounds the known plans that are simulated, for long chains: those with the lowest peaks by the chain's estimates.
 const maxKnown = 24
 
 func lowest(known []*solve.NestedSolution) []*solve.NestedSolution {
@@ -175,7 +175,7 @@ func (m *nestedModel) judged(ctx context.Context, pr *pricing, s *solve.NestedSo
 	return &nestedPlan{pl, tl, s, m}, err
 }
 
-// flatOf is the fastest flat plan within the budget of those whose options the chain has, the leanest one for a budget of
+// flatOf is the fastest flat plan within the budget that uses only options of the chain, or the leanest one for a budget of
 // 0; nil if there is none.
 func (m *nestedModel) flatOf(ctx context.Context, pr *pricing, p *memory.Program, budget int64) (*solve.NestedSolution, error) {
 	q := *pr

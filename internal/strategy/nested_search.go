@@ -10,8 +10,8 @@ import (
 	"ckptplan/internal/strategy/solve"
 )
 
-// beliefSlack: the frontier is computed up to an eighth above the budget, since the chain believes in up to that much
-// more than the simulator finds (a layer input a layer, held for nothing).
+// beliefSlack: the frontier is computed up to an eighth above the budget, since the chain's estimate can exceed the
+// simulated peak by that much (one needlessly held input per layer).
 const beliefSlack = 8
 
 // nestedPlan is a plan of a chain's class, its simulation, and what the chain believes of it.
@@ -27,8 +27,8 @@ func (n *nestedPlan) result() *Result {
 	return &Result{Class: "nested", Plan: n.plan, Timeline: n.timeline, Nested: n.solution, nested: n.model}
 }
 
-// nestedPlan is the fastest plan that the simulator finds within the budget, of those of the chain's frontier and of those
-// that are known by name; nil if there is none.
+// nestedPlan is the fastest plan that the simulator finds within the budget, among the plans of the chain's frontier and the
+// named ones; nil if there is none.
 //
 // extra is the time that plans may add to a step without recompute, in nanoseconds of a micro-batch: only faster plans are
 // searched.

@@ -11,10 +11,10 @@ import (
 
 // nestedModel is a model's layers as a chain for SolveNested.
 //
-// Prices are those of the flat problem, with one difference: the input
-// of a layer is counted as held as long as the layer's saved set, also by options that do not need it. Inside a
-// checkpoint that is so; outside, the chain believes one boundary tensor too much for each such layer. The simulator has
-// the last word, and the search goes on through the chain's frontier to the fastest plan that it lets pass.
+// Costs are those of the flat problem, with one difference: the input of a layer is counted as long as the layer's saved
+// set, even for options that do not need it. Inside a checkpoint that is exact; outside, the chain counts one boundary
+// tensor too many for each such layer. The simulator decides: the search walks the chain's frontier to the fastest plan that
+// it accepts.
 type nestedModel struct {
 	chain   *solve.Chain
 	options []int // the option of the menu behind each option of a stage
@@ -176,7 +176,7 @@ func boundaries(p *memory.Program) []int64 {
 					continue
 				}
 				if b == first && !isHidden(g, t) {
-					continue // masks, cos and sin are the embedding block's, too
+					continue // masks, cos and sin also come from the embedding block
 				}
 				seen[st] = true
 				out[b-first] += g.Storages[st].Bytes

@@ -16,13 +16,13 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// Request is what a plan is wanted for.
+// Request says what a plan must fit and which plans may be chosen.
 type Request struct {
 	// Budget is the whole device, in bytes.
 	Budget unit.Bytes
 	// Reserve is what is left beside the tensors; negative takes the sheet's own itemised reserve.
 	Reserve unit.Bytes
-	// Sheet is the card that times are for.
+	// Sheet is the card of the times.
 	Sheet *gpu.Sheet
 	// kind narrows the choice to plans that run on one graph (graphs): selective (no region is a whole layer), or all.
 	kind string
@@ -88,7 +88,7 @@ func (e *NoPlanError) Error() string {
 	return fmt.Sprintf("no plan fits %s: the smallest budget that works is %s", e.Budget.Both(), e.Smallest.Both())
 }
 
-// ErrNotChain is returned for a nested plan of a model whose layers are no chain.
+// ErrNotChain is returned for a nested plan of a model whose layers are not a chain.
 var ErrNotChain = errors.New("nested plans are for chains of layers: in an encoder-decoder model tensors jump over layers; --class flat plans it layer by layer")
 
 // Optimize finds the fastest plan of a class whose simulated peak, with the reserve, is within the budget.
@@ -112,7 +112,7 @@ func (g graphs) optimize(ctx context.Context, req Request) (*Result, error) {
 	})
 }
 
-// fitClass makes the class flat where layers are no chain.
+// fitClass makes the class flat if the layers are not a chain.
 func (r *Request) fitClass(g graphs) error {
 	if g.of("full").Graph.Chain {
 		return nil
@@ -253,7 +253,7 @@ func planOf(options []plan.Option, choice []int) *plan.Plan {
 	return pl
 }
 
-// noPlan says what the smallest budget of the class would be, and simulates the plan that reaches it.
+// noPlan finds the smallest budget of the class, and simulates the plan that reaches it.
 func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *solve.Problem, req Request, res *Result) error {
 	e := &NoPlanError{Budget: req.Budget, Named: res.Named}
 	least, err := pr.leanest(ctx, p, prob, req, res.leanestNested)

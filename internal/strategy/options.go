@@ -94,7 +94,7 @@ func cacheOptions(g *graph.Graph, layer int) []plan.Option {
 	return out
 }
 
-// handedOn is true if no other op of a layer reads what an op of it makes, views apart: it is the layer's output, which
+// handedOn is true if no other op of the layer reads an op's output, apart from views: it is the layer's output, which
 // no recompute of the layer needs and the next layer holds if it needs it.
 func handedOn(g *graph.Graph, layer graph.Span, op *graph.Op) bool {
 	on := func(st graph.StorageID) func(graph.TensorID) bool {

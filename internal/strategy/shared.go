@@ -10,14 +10,14 @@ import (
 
 // shared is a storage that several layers read and that some options at some layers keep: the mask of eager attention, or
 // the position bias that the first layer of a T5 stack makes for all of them, which a region that reads it must keep and
-// which nothing else saves. It is alive in backward until the first layer that keeps it is done, however many keep it; so the
+// which has no other keeper. It is alive in backward until the first layer that keeps it is done, however many keep it; so the
 // first keeper alone is charged with it (solve.Problem.Shared).
 type shared struct {
 	bytes int64
 	holds [][]bool // by layer of the priced chain, by option
 }
 
-// dropped is a storage that the forward pass lets go of in a layer, or in the head, unless some layer keeps it.
+// dropped is a storage that forward frees in a layer, or in the head, unless some layer keeps it.
 type dropped struct {
 	shared
 	in     int  // that layer of the priced chain, its number of layers for the head
@@ -25,8 +25,8 @@ type dropped struct {
 	byKeep bool // some layer keeps it if all layers keep everything
 }
 
-// counts is true if forward rows cannot say when it goes: some layer can keep it. Of what a layer made, it is another than
-// the one in which it goes, and every layer can do without.
+// counts reports whether the plan decides when forward frees it: some layer may keep it. If a layer made it, that layer is
+// not the one in which it is freed, and no layer must keep it.
 func (d *dropped) counts() bool {
 	some := false
 	for l, h := range d.holds {
@@ -38,8 +38,8 @@ func (d *dropped) counts() bool {
 	return some
 }
 
-// freed is what the forward pass lets go of in a layer of the priced chain if all layers take option k, since none keeps it:
-// with another choice another layer may keep it.
+// freed is the bytes that forward frees in a layer of the priced chain if all layers take option k, because no layer then
+// keeps them; with another choice some layer may.
 func (pr *pricing) freed(layer, k int) int64 {
 	var n int64
 	for i := range pr.late {
@@ -50,7 +50,7 @@ func (pr *pricing) freed(layer, k int) int64 {
 	return n
 }
 
-// freedByHead is what the head lets go of in forward if every layer keeps everything, and some option would keep.
+// freedByHead is the bytes that the head frees in forward if every layer keeps everything, but that some option would keep.
 func (pr *pricing) freedByHead() int64 {
 	var n int64
 	for i := range pr.late {
@@ -61,13 +61,17 @@ func (pr *pricing) freedByHead() int64 {
 	return n
 }
 
-// sharedBy compares what the options keep of storages from before the layers, and of those from a layer that others read,
-// which chains do not have.
-// always is the bytes that every option keeps at every layer (cos and sin): they belong to the base; what one layer alone
-// can keep is its own input, what the caller holds until backward is done is nobody's, and what the first of them keeps under
-// every option goes with that layer (an encoder's output, in the first layer of the decoder). late is all that the forward
-// pass lets go of in a layer but the first, or in the head, unless it is kept.
-// several are those of them that a layer made.
+// sharedBy finds the storages made before the layers, or by a layer for others (which chains do not have), that options
+// keep. Each is charged once:
+//
+//   - always: every option at every layer keeps it (cos, sin), so it is part of the base.
+//   - out: some options keep it; it is charged to the first layer that does.
+//   - late: forward frees it in a layer other than the first, or in the head, unless a layer keeps it.
+//   - several: those among them that a layer made.
+//
+// A storage that only one layer can keep is that layer's own input. One that the caller holds until backward is done is
+// charged to no layer. One that its first keeper keeps under every option (an encoder's output, in the first layer of the
+// decoder) is charged to that layer.
 func sharedBy(p *memory.Program, options []plan.Option) (out []shared, late []dropped, always int64, several map[graph.StorageID]bool, err error) {
 	g := p.Graph
 	first, _ := layerBlocks(g)
@@ -158,15 +162,15 @@ func holdsOwnOutput(p *memory.Program) (bool, error) {
 	return false, nil
 }
 
-// contested is true if who lets go of s last depends on the choice: several layers can keep it, and the first of them can
-// do without.
+// contested is true if the choice decides which layer frees s last: several layers can keep it, and the first of them need
+// not.
 func (s *shared) contested() bool {
 	first := slices.IndexFunc(s.holds, func(h []bool) bool { return slices.Contains(h, true) })
 	return slices.Contains(s.holds[first], false) && slices.ContainsFunc(s.holds[first+1:], func(h []bool) bool { return slices.Contains(h, true) })
 }
 
-// droppedIn is the layer in which the forward pass lets go of a storage unless it is kept for backward (between two stacks,
-// the layer behind: memory.BlockProfile), the number of layers if the head does, −1 if it is held to the end or gone before
+// droppedIn is the layer in which forward frees a storage unless it is kept for backward (between two stacks,
+// the layer behind: memory.BlockProfile), the number of layers if the head does, −1 if it is held to the end or freed before
 // the layers.
 func droppedIn(g *graph.Graph, st graph.StorageID) int {
 	drop := g.Storages[st].Drop
@@ -184,7 +188,7 @@ func droppedIn(g *graph.Graph, st graph.StorageID) int {
 	return g.Layers
 }
 
-// released is the layer of the priced chain at which s goes if all its layers take option k, or −1.
+// released is the layer of the priced chain whose backward frees s if all its layers take option k, or −1.
 func (s *shared) released(k int) int {
 	return slices.IndexFunc(s.holds, func(h []bool) bool { return h[k] })
 }
@@ -192,7 +196,7 @@ func (s *shared) released(k int) int {
 // holds says whether option k at a layer keeps unit u.
 func (pr *pricing) holds(u, layer, k int) bool { return pr.shared[u].holds[pr.same[layer]][k] }
 
-// sharedBytes is all that layers may keep together.
+// sharedBytes is the bytes of all shared storages together.
 func (pr *pricing) sharedBytes() int64 {
 	var n int64
 	for u := range pr.shared {

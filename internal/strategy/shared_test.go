@@ -13,7 +13,7 @@ import (
 
 // TestRowsOfTwoStacks: with stacks of one to three layers the rows give the simulated peak of every mixed plan, or one
 // above it by no more than the slack: the position bias is kept by its maker, by one other layer, or held by a local until
-// the stack is done. In stacks of more than four layers one layer stands for several, of which none, or any, lets go of a bias.
+// the stack is done. In stacks of more than four layers one layer stands for several, of which none, or any, frees a bias.
 func TestRowsOfTwoStacks(t *testing.T) {
 	thorough.Skip(t)
 	sheet, err := gpu.Lookup("a100-80gb")

@@ -42,7 +42,7 @@ type Restricted struct {
 	Free *Result
 }
 
-// Price is the restriction's price: the share by which the step is longer than without it.
+// Price is the restriction's cost: the share by which the step is longer than without it.
 func (r *Restricted) Price() float64 {
 	return float64(r.Timeline.Times.Step())/float64(r.Free.Timeline.Times.Step()) - 1
 }

@@ -28,7 +28,7 @@ type Estimation struct {
 	Hints         []Hint       `json:"hints,omitempty"`
 	Explanation   *Explanation `json:"explanation,omitempty"`
 
-	// Chosen is the estimate that the headline is about.
+	// Chosen is the estimate that the headline describes.
 	Chosen int `json:"-"`
 
 	study *Study
@@ -47,7 +47,7 @@ type Model struct {
 	Precision           string `json:"precision"`
 	Attention           string `json:"attention"`
 	Optimizer           string `json:"optimizer"`
-	// LoRA is the rank of adapters and what they are on.
+	// LoRA is the rank of the adapters and the layers that have them.
 	LoRA string `json:"lora,omitempty"`
 }
 
@@ -74,7 +74,7 @@ type Entry struct {
 	Simulation *Simulation `json:"-"`
 }
 
-// MarshalJSON adds the breakdown of the peak, which few tables show and which costs a walk.
+// MarshalJSON adds the breakdown of the peak. It costs a walk, and few tables show it.
 func (en Entry) MarshalJSON() ([]byte, error) {
 	type entry Entry
 	return json.Marshal(struct {
@@ -150,7 +150,7 @@ const (
 	Whole        // explained
 )
 
-// Estimate simulates every choice and, where that helps, what would change the outcome.
+// Estimate simulates every choice and, where that helps, changes that would improve the outcome.
 func (s *Study) Estimate(ctx context.Context, choices []Choice, detail Detail) (*Estimation, error) {
 	var xs []*Simulation
 	for _, c := range choices {
@@ -195,7 +195,7 @@ func (s *Study) Estimate(ctx context.Context, choices []Choice, detail Detail) (
 	return e, nil
 }
 
-// assemble are simulated steps with their verdicts.
+// assemble makes an Estimation of simulated steps and judges them.
 func (s *Study) assemble(xs ...*Simulation) *Estimation {
 	e := &Estimation{FormatVersion: FormatVersion, GPU: s.card(), BudgetBytes: s.Budget, study: s}
 	for _, x := range xs {
@@ -204,7 +204,7 @@ func (s *Study) assemble(xs ...*Simulation) *Estimation {
 	return e
 }
 
-// choose makes estimate i the one that the headline, assumptions and warnings are about.
+// choose makes estimate i the one that headline, assumptions and warnings describe.
 func (e *Estimation) choose(i int) {
 	e.Chosen = i
 	g := e.best().Timeline.Graph()
@@ -216,12 +216,12 @@ func (e *Estimation) choose(i int) {
 	e.Warnings = append(append([]string{}, e.study.Spec.Warnings...), e.mistakes()...)
 }
 
-// assumptions are what the spec left open, and what the graph rests on.
+// assumptions are those for what the spec left open, and those of the graph.
 func (s *Study) assumptions(g *graph.Graph) []string {
 	return append(append([]string{}, s.Spec.Defaults...), g.Assumptions...)
 }
 
-// Best is the estimate that the headline is about.
+// Best is the estimate that the headline describes.
 func (e *Estimation) Best() *Entry { return &e.Estimates[e.Chosen] }
 
 func (e *Estimation) best() *Simulation { return e.Best().Simulation }
@@ -232,8 +232,8 @@ func (e *Estimation) OOM() bool {
 	return v != nil && *v == OOM
 }
 
-// choose finds what the headline is about: the fastest estimate that fits, else the fastest that is tight, else the
-// one with the lowest peak; without a budget the first. Of equals it is the first.
+// choose finds the estimate for the headline: the fastest that fits, else the fastest that is tight, else the one with
+// the lowest peak; without a budget the first. Ties go to the first.
 func choose(entries []Entry) int {
 	if entries[0].Verdict == nil {
 		return 0
@@ -267,7 +267,7 @@ func Lowest(entries []Entry) int {
 	return least
 }
 
-// entry turns a simulation into what is printed.
+// entry turns a simulation into an Entry.
 func (s *Study) entry(x *Simulation) Entry {
 	tl := x.Timeline
 	en := Entry{

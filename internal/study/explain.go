@@ -25,10 +25,10 @@ type Explanation struct {
 	Remarks     []string      `json:"remarks"`
 }
 
-// Assumption is something that the user did not say.
+// Assumption is a setting that the user did not give.
 type Assumption struct {
 	Text string `json:"text"`
-	// Bytes is what it adds to the peak, where that can be told; Basis says how it was found.
+	// Bytes is what it adds to the peak, where that is known; Basis says how it was found.
 	Bytes *unit.Bytes `json:"bytes,omitempty"`
 	Basis string      `json:"basis,omitempty"`
 }
@@ -124,7 +124,7 @@ func (e *Estimation) contribution(p *Simulation, text string) (*Assumption, erro
 	return a, nil
 }
 
-// against sets the bytes that a plan saves in another study.
+// against sets Bytes to what the plan saves in another study.
 func (a *Assumption) against(other *Study, p *Simulation, basis string) error {
 	x, err := other.Simulate(p.Choice)
 	if err != nil {
@@ -180,7 +180,7 @@ func (e *Estimation) remarks(p *Simulation) []string {
 }
 
 // longer says what a sequence of twice the length would need: data has longer samples than its nominal length, and
-// packing fills it. There is nothing to say where the model has no positions for it.
+// packing fills it. It says nothing if the model has too few positions.
 func (e *Estimation) longer(p *Simulation) ([]string, error) {
 	s := e.study.Spec
 	if s.Image != nil || s.Positions == "learned" && 2*s.S > s.MaxS || s.DecoderL > 0 {

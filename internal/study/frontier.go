@@ -19,14 +19,14 @@ type Frontier struct {
 	BudgetBytes   unit.Bytes      `json:"budget_bytes,omitempty"`
 	TensorBudget  unit.Bytes      `json:"tensor_budget_bytes,omitempty"`
 	Points        []FrontierPoint `json:"frontier"`
-	// LossBytes is the most that rounding sizes can have cost in peak.
+	// LossBytes is the most by which rounding sizes can have raised a peak.
 	LossBytes unit.Bytes      `json:"loss_bytes,omitempty"`
 	Named     []NamedStrategy `json:"named"`
 	// AtBudget is the fastest point within the budget, AtMore that of a device with 1 GB more. They are absent without
-	// a budget, or if nothing fits.
+	// a budget, or if no point fits.
 	AtBudget *FrontierPoint `json:"at_budget,omitempty"`
 	AtMore   *FrontierPoint `json:"at_1gb_more,omitempty"`
-	// Verdict is that on the fastest point within the budget, or on the lowest peak if none leaves the whole reserve. It is
+	// Verdict judges the fastest point within the budget, or the lowest peak if none leaves the whole reserve. It is
 	// absent without a budget.
 	Verdict *Verdict `json:"verdict,omitempty"`
 
@@ -47,10 +47,10 @@ type FrontierPoint struct {
 type NamedStrategy struct {
 	Strategy string `json:"strategy"`
 	FrontierPoint
-	// Behind is how much longer its step is than that of the fastest flat plan with no higher peak, as a share of that
-	// step. It is absent where no flat plan has so low a peak (segments are another class).
+	// Behind is how much longer its step is than that of the fastest flat plan with at most its peak, as a share of that
+	// plan's step. It is absent where no flat plan has so low a peak (segments are another class).
 	Behind *float64 `json:"behind,omitempty"`
-	// MoreBytes is how much lower the peak of a flat plan can be that takes no longer.
+	// MoreBytes is how much lower the peak of a flat plan can be that is at least as fast.
 	MoreBytes unit.Bytes `json:"more_bytes"`
 }
 
@@ -122,7 +122,7 @@ func (f *Frontier) point(peak unit.Bytes, extra, tokens int64) FrontierPoint {
 	return p
 }
 
-// hold compares a named strategy with the points.
+// hold compares a named strategy with the points of the frontier.
 func (f *Frontier) hold(n *NamedStrategy) {
 	if best := f.Within(n.PeakBytes); best != nil && best.StepNanoseconds > 0 {
 		behind := max(0, float64(n.StepNanoseconds)/float64(best.StepNanoseconds)-1)
@@ -136,7 +136,7 @@ func (f *Frontier) hold(n *NamedStrategy) {
 	}
 }
 
-// Within is the fastest point whose peak is at most so many bytes, nil if there is none.
+// Within is the fastest point whose peak is at most that many bytes, nil if there is none.
 func (f *Frontier) Within(peak unit.Bytes) *FrontierPoint {
 	i := sort.Search(len(f.Points), func(i int) bool { return f.Points[i].PeakBytes > peak })
 	if i == 0 {

@@ -15,7 +15,7 @@ func stair(n int) *Frontier {
 	return f
 }
 
-// A strategy at 150.5 MiB with 80 ms is held against the point of 150 MiB, which has 49 ms: 1080/1049 − 1. The first
+// A strategy at 150.5 MiB with 80 ms is compared with the point of 150 MiB, which has 49 ms: 1080/1049 − 1. The first
 // point with at most 80 ms is that of 119 MiB.
 func TestHold(t *testing.T) {
 	f := stair(100)

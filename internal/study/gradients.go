@@ -7,13 +7,13 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// gradientsFreed is when the step is counted to free its gradients, and what peaks higher.
+// gradientsFreed says when the simulated step frees its gradients, and which loops peak higher.
 const gradientsFreed = "gradients are counted as freed before forward; a loop that calls zero_grad() right before backward, or PyTorch before 2.0, peaks at up to "
 
 // heldGradients simulates a plan for a loop whose gradients are there during the forward pass: zero_grad() that fills them
 // with zeros (PyTorch's default before 2.0, pull request 92731) peaks as the second of two micro batches does, to the
 // byte (cases with "zero_grad" in testdata/ground-truth); one called between forward and backward peaks in between. It
-// is 0 if that changes nothing, or if micro batches hold their gradients anyway.
+// is 0 if that changes nothing, or if gradients stay between micro batches anyway.
 func (e *Estimation) heldGradients(p *Simulation) (unit.Bytes, error) {
 	if e.study.Spec.Train.GradAccum > 1 || p.Timeline.Gradients == 0 {
 		return 0, nil
@@ -33,8 +33,7 @@ func (e *Estimation) heldGradients(p *Simulation) (unit.Bytes, error) {
 	return unit.Bytes(other.Timeline.Peak.Bytes), nil
 }
 
-// gradientMistake says that a step which fits does not surely where gradients are held, which adds no more than their
-// bytes.
+// gradientMistake warns that a step which fits may not fit where gradients are kept, which adds at most their bytes.
 func (e *Estimation) gradientMistake() ([]string, error) {
 	p, v := e.best(), e.Best().Verdict
 	if v == nil || *v != Fits || e.study.fit(p.Timeline.Peak.Bytes+int64(p.Timeline.Gradients)).Verdict == *v {

@@ -23,7 +23,7 @@ var HeadChoices = []string{DropLogits, ChunkedLoss}
 // lossChunks are the numbers of parts that are tried: more parts hold fewer logits at a time, and run more kernels.
 var lossChunks = []int{2, 4, 8, 16, 32}
 
-// heads is the head's menu: the spec as it is, and what the user allows beside it, each with a warning that says so.
+// heads is the menu of heads: the spec as it is, and each change that the user allows, with a warning that says so.
 func (s *Study) heads() []*spec.Spec {
 	out := []*spec.Spec{s.Spec}
 	add := func(warning string, change func(*spec.Train)) {
@@ -45,7 +45,7 @@ func (s *Study) heads() []*spec.Spec {
 	return out
 }
 
-// bestHead asks every allowed head and gives the best answer; of equals the first, which changes least.
+// bestHead tries every allowed head and gives the best answer; ties go to the first, which changes least.
 func bestHead[T any](s *Study, ask func(*Study) (T, error), better func(a, b T) bool) (T, error) {
 	var best T
 	for i, spec := range s.heads() {

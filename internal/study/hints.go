@@ -17,12 +17,12 @@ import (
 
 const (
 	maxHints = 3
-	// worthwhile is the part of the peak, as 1/n, that a change has to save to be shown.
+	// worthwhile is the part of the peak, as 1/n, that a change must save to be shown.
 	worthwhile = 50
 	// composed is the activation that Hugging Face writes in single ops, of which autograd keeps four tensors of the
 	// MLP's width; oneKernel is the same function.
 	composed, oneKernel = "gelu_new", "gelu_tanh"
-	// fusedNorm is what kernel libraries run where Hugging Face composes RMSNorm, of which autograd keeps tensors in fp32.
+	// fusedNorm is the kernel of libraries for the RMSNorm that Hugging Face composes, of which autograd keeps fp32 tensors.
 	fusedNorm = "rmsnorm-fused"
 	// rank is that of suggested adapters.
 	rank = 16
@@ -47,7 +47,7 @@ type change struct {
 	words, flags string
 	settings     model.Overrides
 	full         bool
-	other        bool // the training is another one
+	other        bool // it changes what is trained
 }
 
 // changes lists what may lower the peak of a spec under a plan.
@@ -91,7 +91,7 @@ func changes(s *spec.Spec, full bool) []change {
 	return cs
 }
 
-// trained is the change to another optimizer; other: one that computes something else.
+// trained is the change to another optimizer; other: that optimizer computes something else.
 func trained(name string, other bool) change {
 	c := change{settings: model.Overrides{Optimizer: name}, other: other}
 	if row, err := optimizer.Lookup(name); err == nil {
@@ -121,11 +121,11 @@ func smallerBatches(b int) []int {
 	return out
 }
 
-// hints simulates the changes on top of the chosen estimate and ranks those that lower its peak by 2 % or more: what
-// fits first, by throughput; then what does not, by peak. What changes the training comes last.
+// hints simulates the changes on top of the chosen estimate and ranks those that lower its peak by 2 % or more: those
+// that fit first, by throughput; then the rest, by peak. Changes to the training itself come last.
 //
-// planned says that the plan is the search's own: then no strategy is suggested, which optimize does not take, and the
-// flags lead to a plan that is as lean.
+// planned says that the plan is the search's own: then no strategy is suggested, since optimize takes none, and
+// the flags lead to a plan with as low a peak.
 func (e *Estimation) hints(ctx context.Context, planned bool) ([]Hint, error) {
 	base := e.best()
 	full := planned || base.Plan.Strategy == "full"
@@ -173,7 +173,7 @@ func (e *Estimation) hints(ctx context.Context, planned bool) ([]Hint, error) {
 		}
 	}
 	if spec := e.study.Spec; e.OOM() && (len(hints) == 0 || !hints[0].fits()) && spec.Train.LoRA == nil && model.TakesLoRA(spec, rank) {
-		// Weights, gradients and their state are too much, or nearly; what is left without them may be helped by any change.
+		// Weights, gradients and optimizer state alone take too much, or nearly; without them any change may help.
 		lora := change{words: "LoRA, which trains adapters alone, and all the rest", settings: adapters(), other: true}
 		for _, c := range changes(spec, full) {
 			if !c.other {
@@ -200,7 +200,7 @@ func before(a bool) int {
 
 func (h *Hint) fits() bool { return h.Verdict != nil && *h.Verdict != OOM }
 
-// add joins a change; of two settings of the same thing the later stays.
+// add joins a change; the later of two values of a setting wins.
 func (c *change) add(d change) {
 	c.full = c.full || d.full
 	if d.settings.Batch != nil {

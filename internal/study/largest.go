@@ -20,7 +20,7 @@ const (
 // Largest is the largest micro batch, or the longest sequence, that a strategy trains within the budget.
 type Largest struct {
 	Strategy string `json:"strategy"`
-	// Batch and Seq are 0 if not even the smallest fits. What follows is absent then.
+	// Batch and Seq are 0 if not even the smallest fits. The other fields are then absent.
 	Batch             int        `json:"batch"`
 	Seq               int        `json:"seq"`
 	PeakBytes         unit.Bytes `json:"peak_tensor_bytes,omitempty"`
@@ -28,8 +28,8 @@ type Largest struct {
 	RecomputeOverhead *float64   `json:"recompute_overhead,omitempty"`
 }
 
-// searchEnds is the note of a search that did not end with a step that fits nothing.
-const searchEnds = "the search ends here: what is larger is not estimated, whether it fits or not"
+// searchEnds is the note of a search that ended before it reached a size that does not fit.
+const searchEnds = "the search ends here: larger sizes are not estimated, whether they fit or not"
 
 // Largest finds the largest micro batch (MaxBatch) or the longest sequence (MaxSeq) for which some plan fits, and what the
 // plainest strategies reach.
@@ -43,7 +43,7 @@ func (s *Study) Largest(ctx context.Context, by Objective) (*Optimization, error
 func (s *Study) largest(ctx context.Context, by Objective) (*Optimization, error) {
 	roomy := *s
 	n, err := doubled(func(n int) (bool, error) {
-		if by == MaxSeq && s.Spec.Positions == "learned" { // what memory would do for, whatever the model has positions for
+		if by == MaxSeq && s.Spec.Positions == "learned" { // what fits in memory, ignoring the number of positions
 			spec := *s.Spec
 			spec.MaxS = max(spec.MaxS, n*SeqStep)
 			roomy.Spec = &spec
@@ -58,7 +58,7 @@ func (s *Study) largest(ctx context.Context, by Objective) (*Optimization, error
 	if err != nil {
 		return nil, err
 	}
-	if n == 0 { // not even the smallest fits: say what would do
+	if n == 0 { // not even the smallest fits: say which budget would
 		v, err := s.sized(by, 1)
 		if err != nil {
 			return nil, err
@@ -67,7 +67,7 @@ func (s *Study) largest(ctx context.Context, by Objective) (*Optimization, error
 	}
 	limited, whole := "", n
 	if by == MaxSeq && s.Spec.Positions == "learned" && s.Spec.MaxS > 0 && n*SeqStep > s.Spec.MaxS {
-		limited = fmt.Sprintf("memory would do for %s tokens, but the model has learned positions for %s", unit.Grouped(int64(n*SeqStep)), unit.Grouped(int64(s.Spec.MaxS)))
+		limited = fmt.Sprintf("memory would suffice for %s tokens, but the model has learned positions for %s", unit.Grouped(int64(n*SeqStep)), unit.Grouped(int64(s.Spec.MaxS)))
 		whole = s.Spec.MaxS / SeqStep
 	} else if next, err := s.sized(by, n+1); n >= mostSteps || next == nil && err == nil {
 		limited = searchEnds
@@ -101,7 +101,7 @@ func (s *Study) largest(ctx context.Context, by Objective) (*Optimization, error
 	return o, nil
 }
 
-// fitsOr tells that no plan fits from other errors.
+// fitsOr separates the error that no plan fits from the others.
 func fitsOr(err error) (bool, error) {
 	var none *strategy.NoPlanError
 	if errors.As(err, &none) {

@@ -12,13 +12,13 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// Limits beyond which a number looks like another one entered in its place.
+// Limits beyond which a number was probably entered in place of another.
 const (
 	manyInputs = 3       // checkpoint inputs, as 1/n of the peak
 	tinyBudget = 1 << 20 // bytes: a budget without its unit
 )
 
-// mistakes are the sentences about settings that often surprise, as far as they apply.
+// mistakes are sentences about settings that often surprise users, where they apply.
 func (e *Estimation) mistakes() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -53,7 +53,7 @@ func (e *Estimation) mistakes() []string {
 	return out
 }
 
-// strategyMistakes are those about what a strategy does for this model, seen against no checkpointing.
+// strategyMistakes are those about a strategy's effect on this model, compared with no checkpointing.
 func (e *Estimation) strategyMistakes() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -123,7 +123,7 @@ func checkpoints(nodes []plan.Node) int {
 	return count
 }
 
-// held is what a peak's activations hold.
+// held is the bytes of activations at a peak.
 func held(p *Simulation) unit.Bytes {
 	return p.Owners().By(memory.Saved) + p.Owners().By(memory.RegionInputs) + p.Owners().By(memory.Recomputed) + p.Owners().By(memory.ActGradients)
 }

@@ -12,8 +12,8 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// Optimization is the answer to `optimize` and `largest`. Without a plan that fits, Plan is nil and Reason is there.
-// SmallestBudgetBytes is there if no plan leaves the whole reserve.
+// Optimization is the answer to `optimize` and `largest`. If no plan fits, Plan is nil and Reason is set.
+// SmallestBudgetBytes is set if no plan leaves the whole reserve.
 type Optimization struct {
 	FormatVersion     int           `json:"format_version"`
 	Model             Model         `json:"model"`
@@ -31,7 +31,7 @@ type Optimization struct {
 	Objective         Objective     `json:"objective,omitempty"`
 	Batches           []Batch       `json:"batches,omitempty"` // with the objective throughput
 	Largest           []Largest     `json:"largest,omitempty"` // with the objectives max-batch and max-seq
-	// Target is the trainer that has to run the plan, Shape the family of plans that it is of. RestrictionPrice is the
+	// Target is the trainer that must run the plan, Shape the family of the plan. RestrictionPrice is the
 	// share by which the step is longer than without a target.
 	Target              string            `json:"target,omitempty"`
 	Shape               strategy.Shape    `json:"shape,omitempty"`
@@ -43,14 +43,14 @@ type Optimization struct {
 	Hints               []Hint            `json:"hints,omitempty"`
 	Explanation         []string          `json:"explanation,omitempty"`
 
-	// Estimation is the plan, then the alternatives. For is the target. Refusal says that nothing fits.
+	// Estimation is the plan, then the alternatives. For is the target. Refusal says that no plan fits.
 	Estimation *Estimation    `json:"-"`
 	For        *export.Target `json:"-"`
 	Refusal    string         `json:"-"`
 	leanest    bool           // the plan is the one with the lowest peak, not the fastest
 }
 
-// MenuItem is one way to treat a layer, with its price at a layer in the middle of the chain.
+// MenuItem is one way to treat a layer, with its cost at a layer in the middle of the chain.
 type MenuItem struct {
 	Option string `json:"option"`
 	Words  string `json:"words"`
@@ -68,7 +68,7 @@ type Solution struct {
 	Closed           string `json:"closed,omitempty"`
 }
 
-// Objective is what the best plan is best in.
+// Objective is the measure by which a plan is the best.
 type Objective string
 
 // The objectives of --objective.
@@ -130,7 +130,7 @@ func (s *Study) Leanest(ctx context.Context) (*Optimization, error) {
 	})
 }
 
-// without is the answer where no plan leaves the whole reserve.
+// without is the answer if no plan leaves the whole reserve.
 func (s *Study) without(ctx context.Context, none *strategy.NoPlanError) (*Optimization, error) {
 	if s.fit(none.Leanest.Peak.Bytes).Verdict == Tight {
 		return s.tightPlan(ctx, none)
@@ -138,8 +138,8 @@ func (s *Study) without(ctx context.Context, none *strategy.NoPlanError) (*Optim
 	return s.infeasible(ctx, none)
 }
 
-// tightPlan is the plan with the lowest peak where none leaves the whole reserve and this one may run: the verdict that
-// estimate has for it.
+// tightPlan is the plan with the lowest peak, if none leaves the whole reserve and this one may still run. Its verdict is
+// the one that estimate gives.
 func (s *Study) tightPlan(ctx context.Context, none *strategy.NoPlanError) (*Optimization, error) {
 	o, err := s.optimization(&strategy.Result{
 		Class: none.Class, Leanest: true, Plan: none.LeanestPlan, Timeline: none.Leanest, Named: none.Named,
@@ -152,7 +152,7 @@ func (s *Study) tightPlan(ctx context.Context, none *strategy.NoPlanError) (*Opt
 		return nil, err
 	}
 	o.Warnings = append(o.Warnings, fmt.Sprintf("no plan leaves the whole reserve, which takes a budget of %s; this one has the lowest peak and may run,"+
-		" if allocator and CUDA context take less than is counted: verify it on the device, or give --reserve", none.Smallest.Both()))
+		" if allocator and CUDA context take less than assumed: verify it on the device, or give --reserve", none.Smallest.Both()))
 	return o, nil
 }
 
@@ -174,7 +174,7 @@ func (s *Study) certified(ctx context.Context, res *strategy.Result) (*Optimizat
 	return o, nil
 }
 
-// optimization is a plan that was found. others are set beside it, before the named strategies.
+// optimization is the answer for a plan that was found. others are compared with it, before the named strategies.
 func (s *Study) optimization(res *strategy.Result, others ...*Simulation) (*Optimization, error) {
 	name := res.Plan.Strategy
 	if s.Target != nil {
@@ -195,7 +195,7 @@ func (s *Study) optimization(res *strategy.Result, others ...*Simulation) (*Opti
 	return o, nil
 }
 
-// infeasible says what would do where no plan does.
+// infeasible says which budget would be enough where no plan fits.
 func (s *Study) infeasible(ctx context.Context, none *strategy.NoPlanError) (*Optimization, error) {
 	o, err := s.compared(&Simulation{Choice: Choice{Name: "the leanest plan", Plan: none.LeanestPlan}, Timeline: none.Leanest}, none.Named)
 	if err != nil {
@@ -279,11 +279,11 @@ func (o *Optimization) explain(p *plan.Plan) []string {
 			if o.Estimate.Time != nil {
 				cost = fmt.Sprintf(" for %s more time", unit.Percent(100*o.Estimate.Time.RecomputeOverhead))
 			}
-			out = append(out, fmt.Sprintf("That lowers the peak by %s against keeping everything%s.", saved.Both(), cost))
+			out = append(out, fmt.Sprintf("That lowers the peak by %s%s, compared with keeping everything.", saved.Both(), cost))
 		}
 	}
 	if most := mostForwards(p.Nodes); most > 1 && o.Class == "nested" {
-		out = append(out, fmt.Sprintf("A segment keeps its input alone; right before its backward its layers run again together. No layer runs forward as a whole more than %d times a step.", most))
+		out = append(out, fmt.Sprintf("A segment keeps only its input; its layers run again together right before its backward. No layer runs forward as a whole more than %d times a step.", most))
 	}
 	why := ""
 	if early && treated < layers && o.Class == "flat" {
@@ -292,19 +292,19 @@ func (o *Optimization) explain(p *plan.Plan) []string {
 	return append(out, why+o.best())
 }
 
-// best says in what the plan is the best.
+// best says in which sense the plan is the best.
 func (o *Optimization) best() string {
 	switch {
 	case o.leanest && o.For != nil:
 		return fmt.Sprintf("It has the lowest peak of the plans tried that %s can run.", o.For.Title)
 	case o.leanest && o.Class == "nested":
-		return "No nested plan has a lower peak, by prices on the safe side: where they count more bytes than a simulation does, one may exist."
+		return "No nested plan has a lower peak by our slightly pessimistic estimates; where they overstate memory, one may exist."
 	case o.leanest:
 		return fmt.Sprintf("No %s plan has a lower peak.", o.Class)
 	case o.For != nil:
 		return fmt.Sprintf("It is the fastest plan within the budget that %s can run: %s.", o.For.Title, o.Shape)
 	case o.Class == "nested" && o.Solution.Status == string(solve.Optimal):
-		return "No nested plan within the budget is faster, by prices on the safe side: where they count more bytes than a simulation does, a slightly faster plan may exist."
+		return "No nested plan within the budget is faster by our slightly pessimistic estimates; where they overstate memory, a slightly faster plan may exist."
 	case o.Solution.Status == string(solve.Optimal):
 		return fmt.Sprintf("No %s plan within the budget is faster.", o.Class)
 	}

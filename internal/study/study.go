@@ -17,7 +17,7 @@ import (
 	"ckptplan/internal/strategy"
 )
 
-// Request is what a spec is studied for.
+// Request says what a spec is studied for.
 type Request struct {
 	// Request is the device that a step has to fit (Budget 0: none is given), the card that times are for, and the plans
 	// that may be chosen.
@@ -62,7 +62,7 @@ func New(spec *spec.Spec, req Request) (*Study, error) {
 	return s, nil
 }
 
-// Vary is the same study of the spec with other settings.
+// Vary is the study of the spec with other settings.
 func (s *Study) Vary(o model.Overrides) (*Study, error) {
 	spec, err := Vary(s.Spec, o)
 	if err != nil {
@@ -71,9 +71,9 @@ func (s *Study) Vary(o model.Overrides) (*Study, error) {
 	return New(spec, s.Request)
 }
 
-// Vary is a spec with other settings of its training step. What it assumes and warns of stays: the user did not choose the
-// settings. A length is that of both stacks of an encoder-decoder model, and moves max_positions where nothing is learned
-// by position. It is not checked, other settings are as those of the command line.
+// Vary is a spec with other settings of its training step. Its assumptions and warnings stay: the user did not choose the
+// settings. A length is that of both stacks of an encoder-decoder model, and moves max_positions unless positions are
+// learned. Length is not checked; other settings are checked as those of the command line are.
 func Vary(spec *spec.Spec, o model.Overrides) (*spec.Spec, error) {
 	t := *spec
 	if o.Seq != nil {
@@ -95,7 +95,7 @@ func Vary(spec *spec.Spec, o model.Overrides) (*spec.Spec, error) {
 	return &t, nil
 }
 
-// Choice is a strategy to simulate: a plan under the name that the user gave it.
+// Choice is a strategy to simulate: a plan and the name that the user gave it.
 type Choice struct {
 	Name string
 	Plan *plan.Plan
@@ -120,7 +120,7 @@ type Simulation struct {
 	owners *memory.Breakdown
 }
 
-// Owners says who holds the bytes of the peak. It walks the schedule a second time, when it is first asked.
+// Owners says who holds the bytes of the peak. Its first call walks the schedule again.
 func (x *Simulation) Owners() *memory.Breakdown {
 	if x.owners == nil {
 		x.owners = x.Timeline.Explain()
@@ -149,7 +149,7 @@ func (s *Study) named(name string) (*Simulation, error) {
 	return s.Simulate(Choice{Name: name, Plan: p})
 }
 
-// program is that of plans that checkpoint whole layers, which stands for the model in a search.
+// program is the one for plans that checkpoint whole layers; searches use it for the model.
 func (s *Study) program() (*memory.Program, error) { return s.programs.Kind("full") }
 
 // Tokens is the number of tokens of one optimizer step: micro batch × sequence length × accumulation steps.
@@ -157,7 +157,7 @@ func (s *Study) Tokens() int64 {
 	return int64(s.Spec.B) * int64(s.Spec.S) * int64(max(1, s.Spec.Train.GradAccum))
 }
 
-// Where says in words at which instant the peak is.
+// Where says in words when the peak is reached.
 func (x *Simulation) Where() string { return where(x.Timeline) }
 
 func where(tl *memory.Timeline) string {

@@ -36,7 +36,7 @@ func (s *Study) restricted(ctx context.Context) (*Optimization, error) {
 	return o, nil
 }
 
-// noneFor tells a target that has no plan from a budget for which there is none at all.
+// noneFor separates a target that has no plan from a budget that has no plan at all.
 func (s *Study) noneFor(ctx context.Context, none *strategy.NoPlanError) (*Optimization, error) {
 	o, err := s.without(ctx, none)
 	if err != nil {

@@ -17,7 +17,7 @@ const mostTried = 4096
 type Batch struct {
 	Batch     int `json:"batch"`
 	GradAccum int `json:"grad_accum"`
-	// PeakBytes and TokensPerSecond are absent if nothing fits.
+	// PeakBytes and TokensPerSecond are absent if no plan fits.
 	PeakBytes       unit.Bytes `json:"peak_tensor_bytes,omitempty"`
 	TokensPerSecond float64    `json:"tokens_per_second,omitempty"`
 	// IdealPerSecond is without recompute, fitting or not.
@@ -27,8 +27,8 @@ type Batch struct {
 }
 
 // Throughput finds the micro batch whose fastest plan trains the most tokens a second. With a global batch, gradients are
-// accumulated to it and only its divisors are tried; otherwise (0) powers of two, up to the first that nothing fits or
-// that is too large to be estimated.
+// accumulated to it and only its divisors are tried; otherwise (0) powers of two, up to the first for which no plan fits
+// or that is too large to estimate.
 func (s *Study) Throughput(ctx context.Context, global int) (*Optimization, error) {
 	return s.bestPlan(func(h *Study) (*Optimization, error) { return h.throughput(ctx, global) })
 }
@@ -80,7 +80,7 @@ func (s *Study) throughput(ctx context.Context, global int) (*Optimization, erro
 			found, at, most = res, v, row.TokensPerSecond
 		}
 	}
-	if found == nil { // not even the smallest fits: say what would do
+	if found == nil { // not even the smallest fits: say which budget would
 		return first.optimize(ctx)
 	}
 	o, err := at.certified(ctx, found)

@@ -15,20 +15,20 @@ const (
 	OOM   Verdict = "oom"
 )
 
-// tightMargin is the margin, in parts of the budget, under which a run should be verified: the estimate of what is not
-// tensors is not better than that.
+// tightMargin is the margin, as a share of the budget, below which a run should be verified: memory other than tensors is
+// not known better than that.
 const tightMargin = 20
 
 // Fit compares a peak with a budget of the whole device.
 type Fit struct {
 	Verdict Verdict
-	// Need is the tensors' peak and the reserve; Margin is what the budget leaves, negative if it is exceeded.
+	// Need is the tensors' peak plus the reserve; Margin is the budget minus that, negative if it is exceeded.
 	Need, Margin unit.Bytes
 	Reserve      []gpu.ReserveItem
 }
 
 // FitOf judges a peak. It fits if the budget holds tensors and reserve with a margin of 5 %. It is tight if the margin is
-// less, or if the tensors fit beside the least that the reserve takes anywhere: the allocator's rounding depends on the
+// less, or if the tensors fit with the smallest reserve seen anywhere: the allocator's rounding depends on the
 // order of sizes, the context on driver and libraries.
 func FitOf(tensors unit.Bytes, b gpu.Budget) Fit {
 	f := Fit{Reserve: b.Items(tensors), Need: b.Need(tensors)}

@@ -22,7 +22,7 @@ type Verification struct {
 	Device        string `json:"device"`
 	// Environment is versions, card, driver and seed.
 	Environment map[string]any `json:"environment"`
-	// GPU is the card that times are predicted for.
+	// GPU is the card of the predicted times.
 	GPU         Card     `json:"gpu"`
 	Assumptions []string `json:"assumptions"`
 	Predicted   Entry    `json:"predicted"`
@@ -39,7 +39,7 @@ type Verification struct {
 
 	// Comparison holds phase by phase what Differences sums up.
 	Comparison *exec.Comparison `json:"-"`
-	// OnCUDA is true for a CUDA device: what times are predicted for.
+	// OnCUDA is true for a CUDA device, the kind that times are predicted for.
 	OnCUDA bool `json:"-"`
 }
 
@@ -88,14 +88,14 @@ type Difference struct {
 
 // Gradients compare the plan's loss and gradients with the baseline's.
 type Gradients struct {
-	// Equal is to the bit. Agree is up to Tolerance of a gradient's norm, for kernels that add in no fixed order.
+	// Equal is to the bit. Agree allows for Tolerance of a gradient's norm, since some kernels add in no fixed order.
 	Equal        bool     `json:"equal"`
 	Agree        bool     `json:"agree"`
 	Tolerance    float64  `json:"tolerance"`
 	Parameters   int      `json:"parameters"`
 	BaselineLoss *float64 `json:"baseline_loss,omitempty"`
 	Loss         *float64 `json:"loss,omitempty"`
-	// Worst is the parameter whose gradient is off most, by Difference of its norm; Causes are what explains it.
+	// Worst is the parameter whose gradient is off most, by Difference of its norm; Causes explain why.
 	Worst      string   `json:"worst,omitempty"`
 	Difference *float64 `json:"difference,omitempty"`
 	Causes     []string `json:"causes,omitempty"`
@@ -114,7 +114,7 @@ type OutOfMemory struct {
 	Reserved  unit.Bytes `json:"reserved_bytes"`
 	Free      unit.Bytes `json:"free_bytes"`
 	Total     unit.Bytes `json:"total_bytes"`
-	// Offered is what the run could take of the total; absent if that is not known.
+	// Offered is the part of the total that the run could take; absent if unknown.
 	Offered unit.Bytes `json:"offered_bytes,omitempty"`
 
 	Err error `json:"-"`
@@ -128,7 +128,7 @@ type Run struct {
 	Failed error
 	// Engine and Device name where the plan ran, or was to run.
 	Engine, Device string
-	// Baseline is the price of the step without checkpointing, and Bare its measurement; nil if it was not run.
+	// Baseline is the simulation of the step without checkpointing, and Bare its measurement; nil if it was not run.
 	Baseline *Simulation
 	Bare     *exec.Measurement
 	// Offered is the memory that the run could take, 0 if that is not known.
@@ -171,7 +171,7 @@ func (s *Study) Verify(r Run) *Verification {
 	return v
 }
 
-// ranOut is the verdict where the device was too small: it agrees if that was predicted.
+// ranOut is the verdict if the device was too small: agreement if that was predicted.
 func (v *Verification) ranOut(s *Study, r Run) {
 	v.OutOfMemory = &OutOfMemory{Offered: r.Offered, Err: r.Failed}
 	var m *exec.MemoryError
@@ -232,7 +232,7 @@ func (s *Study) measured(strategy string, m *exec.Measurement) *Measured {
 	return out
 }
 
-// cpuNotes say where the prediction is for other ops than a CUDA device's.
+// cpuNotes say where the predicted ops differ from those of a CUDA device.
 func (s *Study) cpuNotes() []string {
 	var ops []string
 	if d := s.Spec.Dropout; d.Embedding+d.Attention+d.Residual+d.MLP > 0 {
@@ -273,7 +273,7 @@ func finite(x float64) *float64 {
 	return &x
 }
 
-// NeedOf is what a CUDA device must have free for a plan: tensors and the reserve beside them.
+// NeedOf is the memory that must be free on a CUDA device for a plan: its tensors and the reserve.
 func (s *Study) NeedOf(x *Simulation) unit.Bytes {
 	return s.Device().Need(unit.Bytes(x.Timeline.Peak.Bytes))
 }
@@ -292,7 +292,7 @@ func (x *Simulation) Schedule() (*memory.Schedule, error) {
 	return memory.Lower(memory.Compile(x.Timeline.Graph()), x.Plan)
 }
 
-// DifferError says that the result, which was printed, is that prediction and measurement differ.
+// DifferError is returned after a result that says that prediction and measurement differ was printed.
 type DifferError struct{ Text string }
 
 func (e *DifferError) Error() string { return e.Text }

@@ -36,8 +36,8 @@ func (b Bytes) Decimal() string { return format(int64(b), decimal, 3) }
 // Both prints b in decimal and binary units, since people read GB as either: "21.3 GB (19.8 GiB)".
 func (b Bytes) Both() string { return b.Decimal() + " (" + b.String() + ")" }
 
-// Echo is Both with four significant digits: what a command prints of a size that it was given, so that the user
-// sees how it was read: "24.00 GB (22.35 GiB)".
+// Echo is Both with four significant digits, which commands print for a size that they were given, so that the user sees
+// how it was read: "24.00 GB (22.35 GiB)".
 func (b Bytes) Echo() string {
 	return format(int64(b), decimal, 4) + " (" + format(int64(b), binary, 4) + ")"
 }

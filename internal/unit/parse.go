@@ -55,7 +55,7 @@ func parseBytes(s string) (Bytes, error) {
 	return multiply(number, size)
 }
 
-// splitNumber cuts s behind its leading digits and points.
+// splitNumber cuts s after its leading digits and points.
 func splitNumber(s string) (number, unit string) {
 	end := strings.IndexFunc(s, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
 	if end < 0 {
@@ -81,7 +81,7 @@ func unitSize(number, unit string) (Bytes, error) {
 }
 
 // bits is true for a unit of bits, as 24Gb and 24Gib are read by the rules of SI: a small b behind a capital letter.
-// A lone small b is no better.
+// A lone small b is as ambiguous.
 func bits(unit string) bool {
 	prefix, ok := strings.CutSuffix(unit, "b")
 	_, known := sizes[strings.ToLower(unit)]

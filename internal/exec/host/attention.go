@@ -6,7 +6,7 @@ import (
 	"ckptplan/internal/exec/random"
 )
 
-// keyBlock is how many keys the streaming kernel looks at at once.
+// keyBlock is how many keys the streaming kernel reads at once.
 const keyBlock = 16
 
 // scores is what both directions of the attention kernels share: softmax(scale·q·kᵀ + bias)·v without a tensor of
@@ -82,7 +82,7 @@ func dot(x, y []float32) float64 {
 	return s
 }
 
-// forward streams over blocks of keys: a running maximum and sum rescale what was gathered. It gives the context
+// forward streams over blocks of keys: a running maximum and sum rescale the result so far. It gives the context
 // [B, a, S, D] and each row's logarithm of Σ exp(score).
 // Source: Dao, "FlashAttention-2", algorithm 1.
 func (s *scores) forward() (context, logsumexp []float32) {
@@ -130,7 +130,7 @@ func (s *scores) forward() (context, logsumexp []float32) {
 // attentionGrads are the gradients of q, k, v and of the bias, as contiguous values.
 type attentionGrads struct{ q, k, v, bias []float32 }
 
-// backward makes the probabilities anew from the rows' logsumexp: p = exp(score − lse), δ = Σ grad·context,
+// backward recomputes the probabilities from the rows' logsumexp: p = exp(score − lse), δ = Σ grad·context,
 // dscore = p·(m·grad·v − δ), where m is 0 or 1/(1−drop).
 func (s *scores) backward(grad, context, logsumexp []float32) attentionGrads {
 	g := attentionGrads{
@@ -194,7 +194,7 @@ func attention(c *call) *scores {
 	return s
 }
 
-// flashAttention and efficientAttention leave the generator's state behind, with which backward draws the same mask.
+// flashAttention and efficientAttention return the generator's state, from which backward draws the same mask.
 func flashAttention(c *call) {
 	s := attention(c)
 	c.out[2].SetInts([]int64{int64(s.random.Key), int64(s.random.Offset)})

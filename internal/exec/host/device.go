@@ -1,5 +1,5 @@
 // Package host is the reference device: memory of this process with a hard capacity and exact accounting, and a kernel in
-// plain Go for every op. It knows nothing of graphs, plans or autograd: package interpreter runs those on any gpu.Device.
+// plain Go for every op. It knows no graphs, plans or autograd: package interpreter runs those on any gpu.Device.
 package host
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 // Device is the reference device: memory with a hard capacity that counts every byte as it was requested, without blocks,
-// segments or a context, and kernels in Go. It holds numbers as a CUDA device does: bfloat16 in two bytes.
+// segments or a context, and kernels in Go. It stores numbers as a CUDA device does: bfloat16 in two bytes.
 type Device struct {
 	mu       sync.Mutex
 	capacity unit.Bytes
@@ -25,7 +25,7 @@ type Device struct {
 
 var _ gpu.Device = (*Device)(nil)
 
-// NewDevice makes a device of that many bytes; 0 is without limit.
+// NewDevice makes a device of that many bytes; 0 means no limit.
 func NewDevice(capacity unit.Bytes) *Device {
 	if capacity <= 0 {
 		capacity = math.MaxInt64
@@ -36,7 +36,7 @@ func NewDevice(capacity unit.Bytes) *Device {
 // Name is "host".
 func (h *Device) Name() string { return "host" }
 
-// Memory is what is free, and the capacity.
+// Memory is the free bytes and the capacity.
 func (h *Device) Memory() (free, total unit.Bytes, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,7 +66,7 @@ func (h *Device) Alloc(n unit.Bytes) (gpu.DevicePtr, error) {
 	return p, nil
 }
 
-// Free gives an allocation back. It is an error to free what is not allocated.
+// Free gives an allocation back. It is an error to free an address that is not allocated.
 func (h *Device) Free(p gpu.DevicePtr) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

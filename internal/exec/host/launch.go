@@ -23,7 +23,7 @@ func kernel(k gpu.Kernel) func(c *call) {
 	return plainKernels[k]
 }
 
-// Launch runs a kernel on tensors whose allocations memory gives. A device whose memory Go can address needs no other
+// Launch runs a kernel on tensors whose allocations memory gives. Any device whose memory Go can address can use these
 // kernels. It is an error if a tensor reaches beyond its allocation.
 func Launch(k gpu.Kernel, a *gpu.Args, memory func(gpu.DevicePtr) ([]byte, error)) error {
 	run := kernel(k)

@@ -63,7 +63,7 @@ func rmsNorm(c *call) {
 	c.out[1].SetReals(rstd)
 }
 
-// layerNormed is what the gradients of a layer norm are made of: grad, and x̂ = (x − mean)·rstd.
+// layerNormed holds the factors of a layer norm's gradients: grad, and x̂ = (x − mean)·rstd.
 func layerNormed(c *call) (g []float32, n int, hat func(r, i int) float64, rstd []float32) {
 	g, n = c.in[0].Reals(), int(c.in[1].Shape.At(-1))
 	x, mean, rstd := c.in[1].Reals(), c.in[2].Reals(), c.in[3].Reals()
@@ -123,7 +123,7 @@ func sumRows(g []float32, n int, f func(r, i int, g float64) float64) []float32 
 	return out
 }
 
-// rmsNormed is what the gradients of an RMS norm are made of: grad, and x̂ = x·rstd.
+// rmsNormed holds the factors of an RMS norm's gradients: grad, and x̂ = x·rstd.
 func rmsNormed(c *call) (g []float32, n int, hat func(r, i int) float64, rstd []float32) {
 	g, n = c.in[0].Reals(), int(c.in[1].Shape.At(-1))
 	x, rstd := c.in[1].Reals(), c.in[2].Reals()

@@ -9,7 +9,7 @@ type node struct {
 	op     *graph.Op
 	saved  []savedTensor
 
-	// While its formula runs: saved tensors by slot, those of them that nothing else holds, temporaries.
+	// While its formula runs: saved tensors by slot, those that have no other holder, temporaries.
 	values   map[graph.Slot]tensor
 	borrowed []*buffer
 	temps    [5]*gradient
@@ -26,7 +26,7 @@ type savedTensor struct {
 }
 
 // backward runs the nodes that the loss depends on, last op first: each as PyTorch's engine does (the rules are cited
-// at memory's tape). What outlives forward in the caller's frame goes after it.
+// at memory's tape). Locals of the caller's frame that outlive forward are freed after it.
 func (e *engine) backward() {
 	e.pending = make([]*gradient, len(e.g.Tensors))
 	e.expect()
@@ -43,20 +43,20 @@ func (e *engine) backward() {
 		g.drop()
 	}
 	e.leaves = nil
-	for _, n := range e.nodes { // nodes that no gradient reached go with the graph
+	for _, n := range e.nodes { // nodes that no gradient reached are freed with the graph
 		n.release()
 	}
 	e.top.leave()
 	e.result.afterBackward = e.used
 }
 
-// isLeaf is true for a tensor that requires grad and that no node made.
+// isLeaf is true for a tensor that requires grad and was not made by a node.
 func (e *engine) isLeaf(t graph.TensorID) bool {
 	x := &e.g.Tensors[t]
 	return x.Param >= 0 || x.Producer < 0 || e.g.Ops[x.Producer].Needs == 0
 }
 
-// expect counts how many gradients each leaf will get.
+// expect counts the gradients that each leaf will get.
 func (e *engine) expect() {
 	e.uses = make([]int, len(e.g.Tensors))
 	runs := make([]bool, len(e.g.Ops))
@@ -142,7 +142,7 @@ func (n *node) unpack() {
 	}
 }
 
-// release lets go of what the node saved.
+// release drops the tensors that the node saved.
 func (n *node) release() {
 	for _, s := range n.saved {
 		switch {

@@ -28,7 +28,7 @@ func fail(format string, args ...any) {
 	panic(failure{fmt.Errorf(format, args...)})
 }
 
-// must ends the run if the device refused.
+// must ends the run if the device returned an error.
 func must(err error) {
 	if err != nil {
 		panic(failure{err})
@@ -136,7 +136,7 @@ func (t tensor) reals() []float32 {
 	return t.read(nil).Reals()
 }
 
-// glance is reals until the next glance.
+// glance is reals, valid until the next glance.
 func (t tensor) glance() []float32 {
 	e := t.buf.engine
 	v := t.read(e.mem)

@@ -21,8 +21,8 @@ type checkpoint struct {
 	sent   map[graph.StorageID]*hostCopy
 	// cache are the outputs of cached ops.
 	cache map[graph.OpID][]cachedOutput
-	// packs is how many tensors its region saved in forward, inner checkpoints' inputs counted as one each; left is how
-	// many of them the recompute has not come to.
+	// packs is how many tensors its region saved in forward, with the inputs of each inner checkpoint counted as one; left
+	// is how many of them the recompute has not reached.
 	packs, left int
 	// holders are the saved tensors whose nodes have not been released, and inner checkpoints.
 	holders int
@@ -82,7 +82,7 @@ func (f *frame) enter(r int32, i graph.OpID) bool {
 	return true
 }
 
-// savesIn is whether autograd saves anything in a region: a checkpoint around ops without gradient keeps nothing.
+// savesIn reports whether autograd saves any tensor in a region: a checkpoint around ops without gradient keeps none.
 func (e *engine) savesIn(reg *memory.Region) bool {
 	for i := reg.First; i < reg.End; i++ {
 		op := &e.g.Ops[i]
@@ -95,7 +95,7 @@ func (e *engine) savesIn(reg *memory.Region) bool {
 	return false
 }
 
-// capture keeps the region's inputs as the frame has them now.
+// capture keeps the region's inputs as they are in the frame now.
 func (p *checkpoint) capture(f *frame) {
 	p.inputs = map[graph.StorageID]*buffer{}
 	for _, st := range p.region.Inputs {
@@ -108,14 +108,14 @@ func (p *checkpoint) capture(f *frame) {
 	p.record.capture(p)
 }
 
-// arrived counts a saved tensor of the recompute; false: it was the last.
+// arrived counts a saved tensor of the recompute. It is false for the last one.
 func (p *checkpoint) arrived() bool {
 	p.left--
 	return p.left > 0
 }
 
-// recompute runs the region again, once: until the last tensor that forward saved is there. The generator runs from
-// where it was in forward, and goes back to where it is.
+// recompute runs the region again, once, until the last tensor that forward saved is there. The generator starts from its
+// state in forward and is restored afterwards.
 func (p *checkpoint) recompute() {
 	if p.done {
 		return
@@ -167,7 +167,7 @@ func (p *checkpoint) dropInputs() {
 	p.inputs = nil
 }
 
-// take hands a recomputed tensor over to the node that saved it.
+// take gives a recomputed tensor to the node that saved it.
 func (p *checkpoint) take(k packed) *buffer {
 	p.recompute()
 	b, ok := p.again[k]
@@ -179,7 +179,7 @@ func (p *checkpoint) take(k packed) *buffer {
 }
 
 // forget is called when a node that holds one of the region's tensors is released. With the last one the checkpoint
-// goes.
+// is freed.
 func (p *checkpoint) forget() {
 	if p.holders--; p.holders > 0 {
 		return
@@ -196,7 +196,7 @@ func (p *checkpoint) forget() {
 	}
 }
 
-// keep puts a cached op's outputs aside in forward.
+// keep stores a cached op's outputs in forward.
 func (p *checkpoint) keep(f *frame, i graph.OpID) {
 	e := p.engine
 	for _, t := range e.g.Outputs(&e.g.Ops[i]) {
@@ -207,7 +207,7 @@ func (p *checkpoint) keep(f *frame, i graph.OpID) {
 	}
 }
 
-// cached gives a recompute the outputs of a cached op instead of running it. Views are made anew: they cost nothing.
+// cached gives a recompute the outputs of a cached op instead of running it. Views are free and are made again.
 func (f *frame) cached(i graph.OpID) bool {
 	p := f.point
 	if p == nil || !p.region.Cached[i] || len(p.cache[i]) == 0 {

@@ -16,8 +16,8 @@ import (
 	"ckptplan/internal/model/graph"
 )
 
-// stream is where a weight's or an input's values come from: the seed and its name, whatever else the graph has. Dropout
-// draws from stream 0.
+// stream is where a weight's or an input's values come from: the seed and its name, independent of the rest of the graph.
+// Dropout draws from stream 0.
 func (e *engine) stream(name string) random.Stream {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))

@@ -30,7 +30,7 @@ const (
 )
 
 // checked is a device with an address space of its own. It runs the host's kernels on copies of their arguments, fills
-// what nobody has written with NaN, and notices writes outside an allocation and any use of one that was freed.
+// unwritten memory with NaN, and notices writes outside an allocation and any use of one that was freed.
 type checked struct {
 	t        testing.TB
 	capacity unit.Bytes

@@ -2,7 +2,7 @@ package interpreter
 
 import "ckptplan/internal/model/graph"
 
-// draws is how many random numbers the op takes: the generator moves on by them whether or not its kernel runs.
+// draws is how many random numbers the op takes: the generator advances by them whether or not its kernel runs.
 func draws(g *graph.Graph, op *graph.Op) int64 {
 	if op.Drop == 0 {
 		return 0

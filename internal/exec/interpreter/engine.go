@@ -27,18 +27,18 @@ type Options struct {
 	Engine string
 	// Seed draws weights, data and dropout masks.
 	Seed int64
-	// Steps are timed after a first step, with which optimizer state comes to exist; at least 1. Enough ends them before,
-	// once they took so long together; 0 is never.
+	// Steps are timed after a first step, which creates the optimizer state; at least 1. Enough ends them early once they
+	// have taken that long together; 0 means never.
 	Steps  int
 	Enough time.Duration
 	// Progress, if not nil, is called with the current stage.
 	Progress func(stage string)
-	// Fault is a mistake of checkpointing to put in.
+	// Fault is a checkpointing mistake to inject.
 	Fault Fault
 }
 
-// engine runs the graph of a schedule op by op on real values. It shares no lifetime with the simulator: a buffer
-// lives while something holds it, which is a local of the frame that made it, a node that saved it, a checkpoint that
+// engine runs the graph of a schedule op by op on real values. It takes no lifetimes from the simulator: a
+// buffer lives while it has a holder, which is a local of the frame that made it, a node that saved it, a checkpoint that
 // captured or cached it, or a gradient.
 type engine struct {
 	ctx      context.Context
@@ -57,7 +57,7 @@ type engine struct {
 	points  []*checkpoint // by region, of the forward pass that ran last
 	top     *frame        // the forward pass's frame, while locals of it outlive it
 	grads   []*gradient   // by parameter
-	leaves  []*gradient   // gradients of leaves that are no parameters, until backward ends
+	leaves  []*gradient   // gradients of leaves that are not parameters, until backward ends
 	pending []*gradient   // by tensor: what waits in the engine's input buffers
 	uses    []int         // by tensor: gradients that a leaf still waits for
 	moment  [][]*buffer   // by parameter: AdamW's state
@@ -147,7 +147,7 @@ func newEngine(ctx context.Context, o Options) *engine {
 	return e
 }
 
-// measurement is what is known before anything has run.
+// measurement is filled with what is known before the run.
 func (e *engine) measurement() *exec.Measurement {
 	m := &exec.Measurement{
 		Engine: e.name, Device: e.device.Name(), Phases: map[string]exec.Level{},
@@ -215,14 +215,14 @@ func (e *engine) step(values func()) (r *stepLevels, err error) {
 	return e.result, nil
 }
 
-// goOn ends the step if its context has ended: whoever waits is not kept for longer than an op or a weight takes.
+// goOn ends the step if its context has ended, so that a cancelled run stops after at most one op or weight.
 func (e *engine) goOn() {
 	if err := e.ctx.Err(); err != nil {
 		panic(failure{err})
 	}
 }
 
-// begin starts a phase; what is alive counts for its peak.
+// begin starts a phase; the bytes alive then count towards its peak.
 func (e *engine) begin(p memory.Phase) {
 	e.phase = p
 	e.note("start")

@@ -12,8 +12,8 @@ import (
 // Fault is one of the classic mistakes of checkpointing.
 type Fault uint8
 
-// The mistakes that the host engine can make. In each the loss is that of a run without it: only the recompute is
-// wrong, and so are the gradients.
+// The mistakes that the host engine can make. They leave the loss unchanged: only the recompute, and so the
+// gradients, are wrong.
 const (
 	NoFault          Fault = iota
 	FaultRandomState       // the generator is not restored for a recompute
@@ -21,7 +21,7 @@ const (
 	FaultPrecision         // the recompute runs in bf16 where forward ran in fp32, or the other way round
 )
 
-// record is what a checkpoint remembers of its forward to tell whether its recompute is the same.
+// record is what a checkpoint remembers of its forward to see whether its recompute is the same.
 type record struct {
 	offset   uint64 // the generator's counter
 	versions map[graph.StorageID]int
@@ -64,7 +64,7 @@ func (r *record) capture(p *checkpoint) {
 	}
 }
 
-// compareInputs looks for an input that is not what it was.
+// compareInputs looks for an input that has changed.
 func (r *record) compareInputs(p *checkpoint) {
 	for _, st := range p.region.Inputs {
 		if b := p.inputs[st]; b.version != r.versions[st] || b.whole().fingerprint() != r.inputs[st] {
@@ -74,7 +74,7 @@ func (r *record) compareInputs(p *checkpoint) {
 	}
 }
 
-// differs keeps the first thing that was not the same: what follows from it is not told.
+// differs keeps the first difference; later ones may follow from it.
 func (p *checkpoint) differs(what string) {
 	if !p.record.told {
 		p.record.told = true

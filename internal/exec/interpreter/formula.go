@@ -10,7 +10,7 @@ import (
 )
 
 // formula runs the backward steps of the op's row and gives the gradients of its inputs. A step for a temporary runs if
-// the next gradient is needed; temporaries go when that gradient is made.
+// the next gradient is needed; temporaries are freed when that gradient is made.
 func (n *node) formula() []*gradient {
 	made := make([]*gradient, len(n.engine.g.Inputs(n.op)))
 	steps := n.op.Row().Back
@@ -73,7 +73,7 @@ func (n *node) grad(s graph.Slot) *gradient {
 	return nil
 }
 
-// meta is what is known of a slot's tensor without reading it.
+// meta is a slot's tensor without its values.
 func (n *node) meta(s graph.Slot) gpu.Tensor {
 	if g := n.grad(s); g != nil {
 		return g.Tensor

@@ -34,7 +34,7 @@ func (f *frame) call(reg *memory.Region) {
 	f.calls = append(f.calls, c)
 }
 
-// returned lets go of the arguments of the calls that end before op i.
+// returned drops the arguments of the calls that end before op i.
 func (f *frame) returned(i graph.OpID) {
 	for n := len(f.calls) - 1; n >= 0 && f.calls[n].end <= i; n-- {
 		for _, b := range f.calls[n].bufs {
@@ -61,7 +61,7 @@ func (f *frame) buffer(st graph.StorageID) *buffer {
 	if b := f.engine.static[st]; b != nil {
 		return b
 	}
-	fail("%s is read where nothing holds it", f.engine.g.Storages[st].Name)
+	fail("%s is read after it was freed", f.engine.g.Storages[st].Name)
 	return nil
 }
 
@@ -70,7 +70,7 @@ func (f *frame) tensor(t graph.TensorID) tensor {
 	return over(x, f.buffer(x.Storage))
 }
 
-// drop lets go of a local.
+// drop frees a local.
 func (f *frame) drop(st graph.StorageID) {
 	if b, ok := f.locals[st]; ok {
 		delete(f.locals, st)
@@ -78,7 +78,7 @@ func (f *frame) drop(st graph.StorageID) {
 	}
 }
 
-// leave lets go of all locals: the function has returned, or its recompute was stopped.
+// leave frees all locals: the function has returned, or its recompute was stopped.
 func (f *frame) leave() {
 	f.returned(graph.OpID(len(f.engine.g.Ops)))
 	for st := range f.locals {
@@ -87,7 +87,7 @@ func (f *frame) leave() {
 }
 
 // run executes the ops first…end−1, which region r encloses (−1: none). It gives false if a recompute stopped early,
-// since everything that backward needs was there.
+// since backward had everything that it needs.
 func (f *frame) run(r int32, first, end graph.OpID) bool {
 	for i := first; i < end; i++ {
 		f.engine.goOn()
@@ -96,7 +96,7 @@ func (f *frame) run(r int32, first, end graph.OpID) bool {
 			return false
 		}
 		for _, st := range f.engine.late[i] {
-			if f.point == nil || f.engine.g.Storages[st].Born >= first { // what came back from the host stays
+			if f.point == nil || f.engine.g.Storages[st].Born >= first { // storages that came back from the host stay
 				f.drop(st)
 			}
 		}
@@ -220,7 +220,7 @@ func (e *engine) forgetCopy(c *hostCopy) {
 	c.mem = nil
 }
 
-// forward runs the forward pass. Locals that outlive it are let go at its end or after backward.
+// forward runs the forward pass. Locals that outlive it are freed at its end or after backward.
 func (e *engine) forward() {
 	e.nodes = make([]*node, len(e.g.Ops))
 	for i := range e.nodes {

@@ -80,7 +80,7 @@ func (e *engine) sumTo(g *gradient, to graph.Dims) *gradient {
 	return v
 }
 
-// deliver adds a gradient to what waits for a tensor: in place if that is the only reference to a storage of its own,
+// deliver adds a gradient to the one that waits for a tensor: in place if that is the only reference to its own storage,
 // else into a third tensor. It is true when a leaf has all its gradients.
 func (e *engine) deliver(t graph.TensorID, g *gradient) bool {
 	switch old := e.pending[t]; {
@@ -103,8 +103,8 @@ func (e *engine) deliver(t graph.TensorID, g *gradient) bool {
 	return e.uses[t] == 0
 }
 
-// accumulate is a leaf's AccumulateGrad: the gradient is taken over where nothing else refers to it and it is laid out
-// like the leaf, else copied; a gradient that is there already is added to in place.
+// accumulate is a leaf's AccumulateGrad: the gradient is taken over if it has no other reference and is laid out like
+// the leaf, else copied; a gradient that is there already is added to in place.
 func (e *engine) accumulate(t graph.TensorID) {
 	g, x := e.pending[t], &e.g.Tensors[t]
 	e.pending[t] = nil

@@ -79,7 +79,7 @@ func TestUndeclaredReads(t *testing.T) {
 	}
 }
 
-// A local that is let go before its last reader is an error of the run, not a wrong number.
+// A local that is freed before its last reader is an error of the run, not a wrong number.
 func TestReadsOnlyWhatIsHeld(t *testing.T) {
 	p := program(t, fmt.Sprintf(models["llama"], "fp32", "eager"))
 	g := p.Graph
@@ -91,7 +91,7 @@ func TestReadsOnlyWhatIsHeld(t *testing.T) {
 		s := &g.Storages[g.Tensors[g.Outputs(&g.Ops[i])[0]].Storage]
 		s.Drop = i // read by the product of gate and up
 		_, err := Run(context.Background(), Options{Device: host.NewDevice(0), Engine: "host", Schedule: lowered(t, p, "full")})
-		if err == nil || err.Error() != "aten.silu is read where nothing holds it" {
+		if err == nil || err.Error() != "aten.silu is read after it was freed" {
 			t.Errorf("%v", err)
 		}
 	}

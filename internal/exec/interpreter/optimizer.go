@@ -9,8 +9,8 @@ import (
 // rules are the updates of one parameter that the engine computes, by the optimizer's arithmetic.
 var rules = map[string]func(e *engine, i int, g *gradient){"adamw": (*engine).adamW, "sgd": (*engine).sgd}
 
-// optimize updates the parameters and frees the gradients (set_to_none). What it makes and keeps is the optimizer's row;
-// state is made at the first step.
+// optimize updates the parameters and frees the gradients (set_to_none). The optimizer's row says what it allocates
+// and keeps; state is made at the first step.
 func (e *engine) optimize() {
 	if row := e.schedule.Optimizer; row.Passes > 0 {
 		e.begin(memory.Optimizer)

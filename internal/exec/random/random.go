@@ -1,5 +1,5 @@
-// Package random draws the numbers of weights, data and dropout. Number n of a stream depends on nothing but the seed, the
-// stream and n, so that a recompute and another device draw the same.
+// Package random draws the numbers of weights, data and dropout. Number n of a stream depends only on the seed, the stream and
+// n, so that a recompute and another device draw the same.
 package random
 
 import "math"
@@ -46,7 +46,7 @@ func (r Stream) Normals(n int) []float64 {
 	return out[:n]
 }
 
-// Mask tells for the first n elements whether dropout with probability p keeps them.
+// Mask says for the first n elements whether dropout with probability p keeps them.
 func (r Stream) Mask(n int, p float64) []bool {
 	out := make([]bool, 0, n+3)
 	for k := uint64(0); len(out) < n; k++ {
@@ -57,5 +57,5 @@ func (r Stream) Mask(n int, p float64) []bool {
 	return out[:n]
 }
 
-// Counters is how far n random numbers move the generator's counter on.
+// Counters is how far n random numbers advance the generator's counter.
 func Counters(n int64) uint64 { return (uint64(n) + 3) / 4 }

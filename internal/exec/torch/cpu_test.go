@@ -46,7 +46,7 @@ func cached(layers int, ops ...string) *plan.Plan {
 // it: 200 bytes of 23 million here.
 const cpuTolerance = 0.00002
 
-// agree holds every figure of a measured step against its prediction; tolerance is a share of the measured one.
+// agree compares every figure of a measured step with its prediction; tolerance is a share of the measured one.
 func agree(t *testing.T, tl *memory.Timeline, m *exec.Measurement, tolerance float64) {
 	t.Helper()
 	for _, d := range exec.Compare(tl, m, tolerance).Lines {
@@ -56,7 +56,7 @@ func agree(t *testing.T, tl *memory.Timeline, m *exec.Measurement, tolerance flo
 	}
 }
 
-// TestTorchCPUPeak holds the profiler's figures of a real step against the prediction.
+// TestTorchCPUPeak compares the profiler's figures of a real step with the prediction.
 func TestTorchCPUPeak(t *testing.T) {
 	py := torchPython(t)
 	for _, c := range []struct{ name, doc, strategy string }{

@@ -150,7 +150,7 @@ func TestRunnerDies(t *testing.T) {
 	if err := run(t.Context(), interpreter(t, "echo 'ckptplan is at: building the model' >&2"), 0); !errors.As(err, &died) || !strings.Contains(err.Error(), "without a result") {
 		t.Errorf("no result: %v", err)
 	}
-	if err := run(t.Context(), interpreter(t, "echo rubbish"), 0); !errors.As(err, &engine) || !strings.Contains(err.Error(), "without running anything: it is no Python") {
+	if err := run(t.Context(), interpreter(t, "echo rubbish"), 0); !errors.As(err, &engine) || !strings.Contains(err.Error(), "without running anything: it is not a Python") {
 		t.Errorf("no Python: %v", err)
 	}
 	for _, result := range []string{"null", "{}", `{"engine": "torch", "peak": {"tensor_bytes": 1}}`} {

@@ -4,5 +4,5 @@ package torch
 
 import osexec "os/exec"
 
-// inGroup has no process groups to work with here: the direct child alone is ended.
+// inGroup ends only the direct child: this system has no process groups.
 func inGroup(*osexec.Cmd) (end func()) { return func() {} }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// stageMark begins what the runner says it is at (runner/stage.py).
+// stageMark begins the line with which the runner reports its stage (runner/stage.py).
 const stageMark = "ckptplan is at: "
 
-// runnerOutput is what a runner writes: lines that say what it is at, and anything else, of which the end is kept.
+// runnerOutput is the output of a runner: lines that report its stage, and other text, of which the end is kept.
 type runnerOutput struct {
 	progress func(stage string) // called with each stage; may be nil
 	stage    string             // the last one
@@ -33,7 +33,7 @@ func (o *runnerOutput) Write(p []byte) (int, error) {
 	}
 }
 
-// take looks at a whole line. A library may have written into the same one.
+// take reads a whole line. A library may have written into the same one.
 func (o *runnerOutput) take(line string) {
 	const kept = 16 << 10
 	before, stage, marked := strings.Cut(line, stageMark)
@@ -49,7 +49,7 @@ func (o *runnerOutput) take(line string) {
 	}
 }
 
-// String is the end of what was written, without the stages.
+// String is the end of the output, without the stages.
 func (o *runnerOutput) String() string {
 	return strings.TrimSpace(strings.ToValidUTF8(o.rest.String()+string(o.line), "\uFFFD"))
 }

@@ -9,7 +9,7 @@ import (
 	"ckptplan/internal/plan"
 )
 
-// TestTorchPlain holds models in plain PyTorch, which have no Hugging Face class behind them, against the prediction
+// TestTorchPlain compares models in plain PyTorch, which have no Hugging Face class behind them, with the prediction
 // on meta, with a plan that wraps each part of a layer.
 func TestTorchPlain(t *testing.T) {
 	py := torchPython(t)
@@ -94,7 +94,7 @@ func TestTorchActivation(t *testing.T) {
 	agree(t, judge(t, g, p), m, 0)
 }
 
-// checkMeta holds a measured step under the spec's named strategy against its prediction.
+// checkMeta compares a measured step under the spec's named strategy with its prediction.
 func checkMeta(t *testing.T, g *graph.Graph, o Options) {
 	t.Helper()
 	p := named(t, g, build.SpecOf(g).Checkpoint)

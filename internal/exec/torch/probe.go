@@ -10,8 +10,8 @@ import (
 	"ckptplan/internal/exec"
 )
 
-// Installed asks an interpreter whether it has PyTorch, without importing that, which takes seconds. The error is an
-// *EngineError where it gives no answer, or the context's.
+// Installed asks an interpreter whether it has PyTorch, without importing it, which takes seconds. The error is an
+// *EngineError if there is no answer, or the context's.
 func Installed(ctx context.Context, python string) (bool, error) {
 	const (
 		patience = time.Minute
@@ -40,7 +40,7 @@ func Installed(ctx context.Context, python string) (bool, error) {
 	case err != nil && cmd.Process == nil:
 		return silent("cannot be started: " + reason(err))
 	}
-	return silent("is no Python that works: it was asked for its modules and did not answer")
+	return silent("is not a working Python: it was asked for its modules and did not answer")
 }
 
 // beginning keeps the first bytes that are written to it.

@@ -16,9 +16,9 @@ func TestInstalled(t *testing.T) {
 	}{
 		{script: "echo ckptplan: torch True", has: true},
 		{script: "echo a banner; echo ckptplan: torch False"},
-		{script: "echo rubbish", text: "is no Python that works"},
-		{script: "exit 3", text: "is no Python that works"},
-		{script: "yes | head -c 10000000", text: "is no Python that works"},
+		{script: "echo rubbish", text: "is not a working Python"},
+		{script: "exit 3", text: "is not a working Python"},
+		{script: "yes | head -c 10000000", text: "is not a working Python"},
 	} {
 		has, err := Installed(t.Context(), interpreter(t, c.script))
 		var engine *exec.EngineError

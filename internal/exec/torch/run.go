@@ -28,7 +28,7 @@ var runner embed.FS
 type Options struct {
 	// Python is an interpreter that can import torch.
 	Python string
-	// Device is meta, cpu or cuda:N. No other is taken if it is not there.
+	// Device is meta, cpu or cuda:N. There is no fallback to another.
 	Device string
 	// Graph is the model and its training step; its spec is built with PyTorch.
 	Graph *graph.Graph
@@ -42,18 +42,19 @@ type Options struct {
 	Seed          int64
 	// Values adds a step whose loss and gradients are reported.
 	Values bool
-	// Timeout is for the whole run; 0 is none. Enough ends the timed steps of the CPU before there are Steps of them, once
-	// they took so long together; 0 is never.
+	// Timeout is for the whole run; 0 means none. Enough ends the timed steps on the CPU early once they have taken that
+	// long together; 0 means never.
 	Timeout, Enough time.Duration
-	// Progress is called with what the run is at, from another goroutine; nil is nobody.
+	// Progress, if not nil, is called with the current stage, from another goroutine.
 	Progress func(stage string)
-	// Need is what the run is predicted to take of a CUDA device: more than is free is refused unless Force.
+	// Need is the CUDA memory that the run is predicted to take. Unless Force is set, a need above the free memory is
+	// refused.
 	Need  unit.Bytes
 	Force bool
-	// Limit is the share of a CUDA device's memory that the process may take, above 0 to 1; 0 is all.
+	// Limit is the share of a CUDA device's memory that the process may take, above 0 to 1; 0 means all.
 	Limit float64
 
-	plant string // a mistake to put in, for tests
+	plant string // a mistake to inject, for tests
 }
 
 // Run measures a training step under a plan with PyTorch, in a process of its own. Its errors are *EngineError,
@@ -103,8 +104,8 @@ func unpack(dir string) error {
 	return nil
 }
 
-// start runs the process to its end. It is asked to stop first, so that it releases the device, and killed if it does
-// not within stopGrace.
+// start runs the process to its end. To end it early it is asked to stop, so that it releases the device, and
+// killed after stopGrace.
 func start(ctx context.Context, o Options, args ...string) error {
 	const stopGrace = 10 * time.Second
 	run := ctx
@@ -126,7 +127,7 @@ func start(ctx context.Context, o Options, args ...string) error {
 		return &exec.TimeoutError{After: o.Timeout, At: out.stage}
 	case err == nil:
 		if _, missing := os.Stat(args[len(args)-1]); missing != nil && out.stage == "" {
-			return &exec.EngineError{Engine: "torch", Text: fmt.Sprintf("%s ended without running anything: it is no Python", o.Python)}
+			return &exec.EngineError{Engine: "torch", Text: fmt.Sprintf("%s ended without running anything: it is not a Python", o.Python)}
 		}
 		return nil
 	}
@@ -151,7 +152,7 @@ func outOfHostMemory(s syscall.Signal) string {
 	return ""
 }
 
-// reason is an error of starting a process without the path that the caller says already.
+// reason is an error of starting a process without the path, which the caller already names.
 func reason(err error) string {
 	var path *fs.PathError
 	var name *osexec.Error

@@ -7,7 +7,7 @@ import (
 	"ckptplan/internal/plan"
 )
 
-// TestTorchT5 holds every figure of an encoder-decoder under checkpointing against the prediction. Two things of its
+// TestTorchT5 compares every figure of an encoder-decoder under checkpointing with the prediction. Two things of its
 // class take a gradient then: the embeddings of encoder and decoder both, if the weights are frozen (without the
 // decoder's, forward was 2 % lower), and the cross-attention's position bias of zeros (without it, backward was).
 func TestTorchT5(t *testing.T) {

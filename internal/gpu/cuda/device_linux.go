@@ -64,7 +64,7 @@ type Device struct {
 	closed bool
 }
 
-// describe reads what can be read of a device without a context.
+// describe reads the attributes that need no context.
 func (d *driver) describe(ordinal int32) (*Device, error) {
 	dev := &Device{driver: d}
 	if err := d.check("cuDeviceGet", d.deviceGet(&dev.handle, ordinal)); err != nil {
@@ -120,7 +120,7 @@ func (dev *Device) Memory() (free, total unit.Bytes, err error) {
 	return free, total, err
 }
 
-// memory runs on the owner goroutine.
+// memory must run on the owner goroutine.
 func (dev *Device) memory() (free, total unit.Bytes, err error) {
 	var f, t uint64
 	if err := dev.driver.check("cuMemGetInfo", dev.driver.memInfo(&f, &t)); err != nil {
@@ -229,7 +229,7 @@ func (dev *Device) start() error {
 		}
 		err := dev.driver.check("cuCtxSetCurrent", dev.driver.setContext(context))
 		if err != nil {
-			dev.driver.freeContext(dev.handle) // the first error is the one to tell
+			dev.driver.freeContext(dev.handle) // the first error is the one to report
 		}
 		return err
 	})

@@ -53,10 +53,10 @@ class Checkpointing:
 
 
 class Both:
-    """Two contexts as one, held until the checkpoint lets go of them.
+    """Two contexts as one, kept until the checkpoint drops them.
 
     A cached output that the recompute, which stops early, does not ask for lives as long as the recompute's context.
-    PyTorch keeps that context until the last node of the region; a generator would let go of it after the recompute.
+    PyTorch keeps that context until the last node of the region; a generator would drop it after the recompute.
     """
 
     def __init__(self, *contexts):

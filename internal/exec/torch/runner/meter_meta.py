@@ -142,7 +142,7 @@ def is_dense(t):
 
 
 def references_of_a_sum():
-    """The references that a mode sees of a gradient which nobody but the engine holds."""
+    """The references that a mode sees of a gradient which only the engine holds."""
     seen = []
 
     class Look(TorchDispatchMode):

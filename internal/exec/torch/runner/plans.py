@@ -19,7 +19,7 @@ def recomputes_layers(node):
 
 
 def tell_class(model):
-    """What gradient_checkpointing_enable tells the modules that are no layers: T5's cross-attention then has its position
+    """What gradient_checkpointing_enable tells the modules that are not layers: T5's cross-attention then has its position
     bias of zeros take a gradient (modeling_t5.py, T5Attention.forward)."""
     layers = parts.layers(model)
     for module in model.modules():
