@@ -20,6 +20,7 @@ type Source struct {
 	Diags Diagnostics
 }
 
+// NewSource is a document to be read: its name in diagnostics and its text.
 func NewSource(file string, src []byte) *Source {
 	return &Source{File: file, lines: bytes.Split(src, []byte("\n"))}
 }
@@ -27,6 +28,7 @@ func NewSource(file string, src []byte) *Source {
 // MaxSource is the longest document that is read: a spec is a page, a config.json some kilobytes.
 const MaxSource = 4 << 20
 
+// Line reports something wrong at a line and column.
 func (r *Source) Line(n, col int, format string, args ...any) {
 	d := Diagnostic{File: r.File, Line: n, Col: max(col, 1), Message: fmt.Sprintf(format, args...)}
 	if n >= 1 && n <= len(r.lines) {
@@ -35,10 +37,12 @@ func (r *Source) Line(n, col int, format string, args ...any) {
 	r.Diags = append(r.Diags, d)
 }
 
+// At reports something wrong at a node.
 func (r *Source) At(n *yaml.Node, format string, args ...any) {
 	r.Line(n.Line, n.Column, format, args...)
 }
 
+// Sorted are the diagnostics in the order of the text.
 func (r *Source) Sorted() Diagnostics {
 	slices.SortStableFunc(r.Diags, func(a, b Diagnostic) int {
 		if a.Line != b.Line {

@@ -11,6 +11,7 @@ import (
 	"ckptplan/internal/nearest"
 )
 
+// Count reads a whole number of at least low.
 func (r *Source) Count(where string, low int, v *yaml.Node) int {
 	form := "a whole number of at least " + strconv.Itoa(low)
 	if v.Kind != yaml.ScalarNode {
@@ -66,6 +67,7 @@ func spelledCount(s string) (int64, bool) {
 	return n * scale, true
 }
 
+// Real reads a number within a span.
 func (r *Source) Real(where string, span RealSpan, v *yaml.Node) float64 {
 	form := [...]string{"a number from 0 to below 1", "a number above 0, at most 1", "a number above 0"}[span]
 	if v.Kind != yaml.ScalarNode {
@@ -89,6 +91,7 @@ func (r *Source) Real(where string, span RealSpan, v *yaml.Node) float64 {
 	return x
 }
 
+// Truth reads true or false.
 func (r *Source) Truth(where string, v *yaml.Node) bool {
 	if v.Kind == yaml.ScalarNode && (v.Tag == "!!bool") {
 		switch strings.ToLower(v.Value) {
@@ -111,6 +114,7 @@ const (
 	Positive                    // (0, ∞)
 )
 
+// Resolve is the node that an alias stands for.
 func Resolve(n *yaml.Node) *yaml.Node {
 	for i := 0; n.Kind == yaml.AliasNode && n.Alias != nil && i < 8; i++ {
 		n = n.Alias
@@ -118,6 +122,7 @@ func Resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
+// KindOf names what a node is, for messages.
 func KindOf(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -139,6 +144,7 @@ func Shown(n *yaml.Node) string {
 	return KindOf(n)
 }
 
+// List are the elements of a list; example is what its error shows inside the brackets.
 func (r *Source) List(where, example string, v *yaml.Node) []*yaml.Node {
 	if v.Kind != yaml.SequenceNode {
 		r.At(v, "%s is a list such as [%s], not %s", where, example, KindOf(v))

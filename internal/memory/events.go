@@ -36,8 +36,9 @@ type Buffers struct {
 	states, temps                                   int32 // numbers of the optimizer's
 }
 
-func (s *Schedule) buffers() Buffers {
-	b := Buffers{
+// Buffers of the schedule's walk.
+func (s *Schedule) Buffers() *Buffers {
+	b := &Buffers{
 		storages: int32(len(s.Program.Graph.Storages)), levels: 1, grads: int32(len(s.Program.tape.grads)), saves: int32(len(s.Program.saves)),
 		regions: int32(len(s.Regions)), params: int32(len(s.Program.Graph.Params)),
 	}
@@ -148,10 +149,4 @@ func Observe(s *Schedule, steps int, o Observer) error {
 			m.step()
 		}
 	})
-}
-
-// Buffers of the schedule's walk.
-func (s *Schedule) Buffers() *Buffers {
-	b := s.buffers()
-	return &b
 }

@@ -44,7 +44,7 @@ type microBatch struct {
 
 func newMachine(s *Schedule) *machine {
 	m := &machine{
-		s: s, p: s.Program, g: s.Program.Graph, ids: s.buffers(), res: &StepResult{}, done: make([]bool, len(s.Regions)), grad: make([]ID, len(s.Program.Graph.Params)),
+		s: s, p: s.Program, g: s.Program.Graph, ids: *s.Buffers(), res: &StepResult{}, done: make([]bool, len(s.Regions)), grad: make([]ID, len(s.Program.Graph.Params)),
 	}
 	m.peak = &m.res.Peak[Forward]
 	m.batches = make([]microBatch, m.ids.batches)

@@ -21,7 +21,7 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-var updateSchema = flag.Bool("update-schema", false, "write configs/model.schema.json")
+var updateSchema = flag.Bool("update", false, "write configs/model.schema.json")
 
 const schemaFile = "../../configs/model.schema.json"
 
@@ -37,7 +37,7 @@ func TestSchemaIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s is stale; run go test ./internal/model -run Schema -update-schema\n%s", schemaFile, diff)
+		t.Errorf("%s is stale; run go test ./internal/model -run Schema -update\n%s", schemaFile, diff)
 	}
 }
 

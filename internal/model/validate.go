@@ -67,7 +67,7 @@ func problems(s *spec.Spec) []spec.Problem {
 		add("S", "S %d is more than the %d learned positions (max_positions)", s.S, s.MaxS-c.Offset)
 	}
 	ps = append(ps, s.WindowProblems()...)
-	ps = append(ps, s.MoeProblems()...)
+	ps = append(ps, s.MoEProblems()...)
 	ps = append(ps, s.ImageProblems()...)
 	ps = append(ps, trainProblems(s)...)
 	ps = append(ps, s.ParallelProblems()...)

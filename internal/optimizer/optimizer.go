@@ -1,5 +1,6 @@
 // Package optimizer says what PyTorch's optimizers keep and make: one row each. To add one, add its row here, its name to
-// the training step of the torch engine (exec/runner/step.py) and, if the host engine shall run it, its formula there.
+// the training step of the torch engine (internal/exec/torch/runner/step.py) and, if the host engine should run it, its arithmetic in
+// internal/exec/interpreter/optimizer.go.
 package optimizer
 
 import (
@@ -56,23 +57,6 @@ func Names() []string {
 		names[i] = Rows[i].Name
 	}
 	return names
-}
-
-// Help lists them for people: "adamw (foreach), adamw-loop or none".
-func Help() string {
-	text := ""
-	for i := range Rows {
-		switch {
-		case i > 0 && i == len(Rows)-1:
-			text += " or "
-		case i > 0:
-			text += ", "
-		}
-		if text += Rows[i].Name; Rows[i].Form != "" {
-			text += " (" + Rows[i].Form + ")"
-		}
-	}
-	return text
 }
 
 // Aliases are other programs' names and what they mean here.

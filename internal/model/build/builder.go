@@ -31,6 +31,7 @@ type Builder struct {
 	Layouts     graph.Layouts
 }
 
+// NewBuilder starts the graph of a spec.
 func NewBuilder(s *spec.Spec, c Constants, o Options) *Builder {
 	low, amp := s.Precision.Autocast()
 	n := s.L*100 + 200
@@ -58,6 +59,7 @@ func (b *Builder) Begin(label string, layer int) {
 	b.G.Layers = max(b.G.Layers, layer+1)
 }
 
+// EndBlock ends the block that the ops so far belong to.
 func (b *Builder) EndBlock() {
 	if n := len(b.G.Blocks); n > 0 {
 		b.G.Blocks[n-1].End = b.Next()
@@ -76,8 +78,10 @@ func (b *Builder) EndLayer(first graph.OpID) {
 	b.Span("layer", first)
 }
 
+// Next is the number of the next op.
 func (b *Builder) Next() graph.OpID { return graph.OpID(len(b.G.Ops)) }
 
+// Tensor is a tensor of the graph.
 func (b *Builder) Tensor(t graph.TensorID) *graph.Tensor { return &b.G.Tensors[t] }
 
 // Static adds a tensor that lives outside the step.
@@ -144,6 +148,7 @@ func (b *Builder) Keep(ts ...graph.TensorID) {
 // KeepUntil says that the tensor is held until a point after the op list.
 func (b *Builder) KeepUntil(t graph.TensorID, until graph.OpID) { b.extend(b.Tensor(t).Storage, until) }
 
+// Output adds an output of the op emitted last.
 func (b *Builder) Output(x graph.Tensor) graph.TensorID {
 	op := &b.G.Ops[len(b.G.Ops)-1]
 	x.Producer, x.Param, x.Output = b.Next()-1, graph.None, op.Nout

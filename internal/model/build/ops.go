@@ -7,10 +7,12 @@ import (
 
 // The ops below are PyTorch's functions of the same names, decomposed as the dispatcher does on CUDA.
 
+// Add is x + y.
 func (b *Builder) Add(x, y graph.TensorID) graph.TensorID {
 	return b.Elementwise(graph.OpAdd, b.promote(x, y), x, y)
 }
 
+// Mul is x · y, element by element.
 func (b *Builder) Mul(x, y graph.TensorID) graph.TensorID {
 	return b.Elementwise(graph.OpMul, b.promote(x, y), x, y)
 }
@@ -20,8 +22,10 @@ func (b *Builder) Unary(k graph.Kind, x graph.TensorID) graph.TensorID {
 	return b.Elementwise(k, b.Tensor(x).DType, x)
 }
 
+// MulScalar multiplies by a number; see WithScalar.
 func (b *Builder) MulScalar(x graph.TensorID) graph.TensorID { return b.Unary(graph.OpMulScalar, x) }
 
+// AddScalar adds a number; see WithScalar.
 func (b *Builder) AddScalar(x graph.TensorID) graph.TensorID { return b.Unary(graph.OpAddScalar, x) }
 
 // WithScalar says which number the op emitted last, which made x, multiplies by, adds, or raises to.
@@ -102,6 +106,7 @@ func (b *Builder) clone(x graph.TensorID) graph.TensorID {
 	return b.Fresh(v.DType, v.Shape, graph.Dims{})
 }
 
+// Contiguous is x itself, or a copy where it is strided.
 func (b *Builder) Contiguous(x graph.TensorID) graph.TensorID {
 	if v := b.Tensor(x); graph.IsContiguous(v.Shape, v.Stride) {
 		return x
@@ -109,12 +114,14 @@ func (b *Builder) Contiguous(x graph.TensorID) graph.TensorID {
 	return b.clone(x)
 }
 
+// Transpose is a view with two dimensions exchanged.
 func (b *Builder) Transpose(x graph.TensorID, i, j int) graph.TensorID {
 	v := b.Tensor(x)
 	i, j = v.Shape.Axis(i), v.Shape.Axis(j)
 	return b.View(graph.OpTranspose, graph.Attr{A: int64(i), B: int64(j)}, x, v.Shape.Swap(i, j), v.Stride.Swap(i, j))
 }
 
+// Unsqueeze is a view with a dimension of 1 at i.
 func (b *Builder) Unsqueeze(x graph.TensorID, i int) graph.TensorID {
 	v := b.Tensor(x)
 	st := int64(1)
@@ -124,6 +131,7 @@ func (b *Builder) Unsqueeze(x graph.TensorID, i int) graph.TensorID {
 	return b.View(graph.OpUnsqueeze, graph.Attr{A: int64(i)}, x, v.Shape.Insert(i, 1), v.Stride.Insert(i, st))
 }
 
+// Expand is a view with dimensions of 1 repeated.
 func (b *Builder) Expand(x graph.TensorID, shape ...int64) graph.TensorID {
 	v := b.Tensor(x)
 	to := graph.Shape(shape...)
@@ -183,6 +191,7 @@ func (b *Builder) Split(x graph.TensorID, i int, sizes ...int64) []graph.TensorI
 	return outs
 }
 
+// Cat is torch.cat along dimension i.
 func (b *Builder) Cat(i int, xs ...graph.TensorID) graph.TensorID {
 	v := *b.Tensor(xs[0])
 	i = v.Shape.Axis(i)
@@ -203,6 +212,7 @@ func (b *Builder) Mean(x graph.TensorID) graph.TensorID {
 	return b.Fresh(v.DType, v.Shape.With(-1, 1), graph.Dims{})
 }
 
+// Dropout is F.dropout in training; x itself for p = 0.
 func (b *Builder) Dropout(x graph.TensorID, p float64) graph.TensorID {
 	if p == 0 {
 		return x
@@ -247,6 +257,7 @@ func (b *Builder) bmm4(x, y graph.TensorID) graph.TensorID {
 	return b.View(graph.OpUnsafeView, graph.Attr{}, o, out, out.Contiguous())
 }
 
+// Bmm is torch.bmm of [b, m, k] and [b, k, n].
 func (b *Builder) Bmm(x, y graph.TensorID) graph.TensorID {
 	sx, sy, dt := b.Tensor(x).Shape, b.Tensor(y).Shape, b.Tensor(x).DType
 	b.Emit(graph.OpBMM, graph.Attr{}, x, y)
@@ -301,6 +312,7 @@ func (b *Builder) Linear(x, w, bias graph.TensorID) graph.TensorID {
 	return o
 }
 
+// MatmulRows is x as a matrix of so many rows, times wt.
 func (b *Builder) MatmulRows(x, wt graph.TensorID, rows int64) graph.TensorID {
 	if b.Tensor(x).Shape.N > 2 {
 		x = b.Reshape(x, rows, b.Tensor(x).Shape.At(-1))

@@ -99,6 +99,7 @@ func (c *Class) Classifies() bool {
 	return slices.ContainsFunc(c.Only, func(o hfOnly) bool { return o.Name == "problem_type" })
 }
 
+// ModelType is the class's model_type in a config.json.
 func (c *Class) ModelType() string { return strings.ReplaceAll(c.Arch, "-", "_") }
 
 // Archs are the names of the modelled classes, as in Spec.Arch.
@@ -153,6 +154,7 @@ var (
 	attnFirst       = Concat(attnProjections, []string{"self_attn.", "mlp.", ""})
 )
 
+// Concat joins lists.
 func Concat[T any](parts ...[]T) []T {
 	var all []T
 	for _, p := range parts {

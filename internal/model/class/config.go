@@ -56,6 +56,7 @@ func (c *Config) Architectures() []*yaml.Node {
 	return nil
 }
 
+// SameScalar is true for a scalar that is written so, or is the same number.
 func SameScalar(v *yaml.Node, want string) bool {
 	if v.Kind != yaml.ScalarNode {
 		return false

@@ -9,7 +9,7 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-// Module describes the Hugging Face class of a spec for a program that runs it (internal/exec/runner).
+// Module describes the Hugging Face class of a spec for a program that runs it (internal/exec/torch/runner).
 type Module struct {
 	Auto   string         `json:"auto"`   // the class of transformers that makes the model
 	Config map[string]any `json:"config"` // its config.json

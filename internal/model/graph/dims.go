@@ -65,6 +65,7 @@ func (s Dims) Remove(i int) Dims {
 	return s
 }
 
+// Axis is the number of a dimension; negative ones count from the end.
 func (s Dims) Axis(i int) int {
 	if i < 0 {
 		i += int(s.N)

@@ -20,7 +20,7 @@ package graph
 // gradient on without a kernel. A call whose result is Dn runs only if input n requires grad, with the calls right before
 // it that fill its temporaries; these die when Dn is made.
 //
-// Shapes, dtypes and layouts of outputs are the Builder's (build_ops.go has a function of PyTorch's name for each op).
+// Shapes, dtypes and layouts of outputs are the Builder's (internal/model/build/ops.go has a function of PyTorch's name for each op).
 
 // Kind is the row of an op in the op table.
 type Kind uint8
@@ -40,7 +40,7 @@ type Row struct {
 	Label string
 	// Transparent: the op passes on what its input is, as a view does: a cast of a weight stands for the weight.
 	Transparent bool
-	// CPU is what the CPU's dispatcher runs in place of the op (build_cpu.go); nil: the op itself.
+	// CPU is what the CPU's dispatcher runs in place of the op (internal/model/build/cpu.go); nil: the op itself.
 	CPU []Kind
 }
 

@@ -175,6 +175,7 @@ var Fields = []Field{
 // Required are the keys without a default.
 var Required = []string{"L", "S", "H", "B", "heads", "dtype"}
 
+// FieldOf is the row of a key, or nil.
 func FieldOf(key string) *Field {
 	for i := range Fields {
 		if Fields[i].Key == key {

@@ -5,6 +5,7 @@ import (
 	"slices"
 )
 
+// WindowProblems are contradictions of the sliding window and layer types.
 func (s *Spec) WindowProblems() (ps []Problem) {
 	if s.SlidingWindow < 0 {
 		ps = append(ps, Problem{"sliding_window", fmt.Sprintf("sliding_window %d: it is a window in tokens, or 0 for none", s.SlidingWindow)})
@@ -18,7 +19,8 @@ func (s *Spec) WindowProblems() (ps []Problem) {
 	return ps
 }
 
-func (s *Spec) MoeProblems() (ps []Problem) {
+// MoEProblems are contradictions of the experts.
+func (s *Spec) MoEProblems() (ps []Problem) {
 	m := s.MoE
 	if m == nil {
 		return nil
@@ -38,6 +40,7 @@ func (s *Spec) MoeProblems() (ps []Problem) {
 	return ps
 }
 
+// ImageProblems are contradictions of the image and its patches.
 func (s *Spec) ImageProblems() (ps []Problem) {
 	m := s.Image
 	if m == nil {
@@ -58,6 +61,7 @@ func (s *Spec) ImageProblems() (ps []Problem) {
 	return nil
 }
 
+// ParallelProblems are degrees that are not modelled.
 func (s *Spec) ParallelProblems() (ps []Problem) {
 	p := s.Parallel
 	for _, d := range []struct {

@@ -17,10 +17,12 @@ type Reader struct {
 	Bad  map[string]bool       // keys whose value was refused already
 }
 
+// NewReader reads the keys of a spec from a document.
 func NewReader(s *document.Source) *Reader {
 	return &Reader{Source: s, Spec: map[string]*yaml.Node{}, Bad: map[string]bool{}}
 }
 
+// Given is true for a key that the document sets.
 func (r *Reader) Given(key string) bool { return r.Spec[key] != nil }
 
 // Key reports at the value of a key of the spec, or at its section, or at the start of the document.

@@ -82,6 +82,7 @@ func Choose(f *Field, text string) (word, problem string) {
 	return "", problem
 }
 
+// CopyValue copies one value of a Field over another of the same type.
 func CopyValue(dst, src any) {
 	switch d := dst.(type) {
 	case *int:
@@ -101,6 +102,7 @@ func CopyValue(dst, src any) {
 	}
 }
 
+// SameValue compares two values of Fields of the same type.
 func SameValue(a, b any) bool {
 	switch a := a.(type) {
 	case *int:
