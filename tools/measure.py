@@ -176,8 +176,8 @@ def math_sdpa(q_, k_, v_, mask=None, p=0.0, is_causal=False, scale=None, enable_
 def cuda_sdpa(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """What the CUDA dispatcher would pick: flash, else efficient, else math."""
     if AMP[0]:
-        q, k, v = (t.to(AMP[0]) if t.dtype == torch.float32 else t for t in (q, k, v))
-        if attn_mask is not None and attn_mask.dtype == torch.float32: attn_mask = attn_mask.to(AMP[0])
+        q, k, v = (t.to(AMP[0]) for t in (q, k, v))
+        if attn_mask is not None and attn_mask.is_floating_point(): attn_mask = attn_mask.to(AMP[0])
     # both fused kernels refuse unequal heads without enable_gqa (Falcon's single key head): the dispatcher falls back to math
     if MATH[0] or (q.shape[-3] != k.shape[-3] and not enable_gqa) or not (flash_ok(q, k, v, attn_mask, dropout_p) or efficient_ok(q, v)):
         with autocast_off(): return math_sdpa(q, k, v, additive(attn_mask, q.dtype), dropout_p, is_causal, scale, enable_gqa)
@@ -235,8 +235,8 @@ class CudaAutocast(TorchFunctionMode):
         self.depth += 1
         return super().__enter__()
     def low(self, t):
-        if not isinstance(t, torch.Tensor) or t.dtype != torch.float32: return t
-        if t.requires_grad and t.is_leaf and t._base is None:
+        if not isinstance(t, torch.Tensor) or not t.is_floating_point(): return t
+        if t.dtype == torch.float32 and t.requires_grad and t.is_leaf and t._base is None:
             if id(t) not in self.cache: self.cache[id(t)] = (t, t.to(AMP[0]))
             return self.cache[id(t)][1]
         return t.to(AMP[0])
@@ -370,7 +370,7 @@ class CustomStack(nn.Module):
 
 OWN = {"torch-encoder": TorchEncoder, "custom": CustomStack}
 
-def dtype_of(case): return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(case["precision"], torch.float32)
+def dtype_of(case): return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(case["precision"].split("+")[0], torch.float32)
 
 def build_own(case):
     old = torch.get_default_dtype()
@@ -669,7 +669,7 @@ class FusedAdamW:
 def run(case, dump_at=None, trace=None):
     while UNDO: UNDO.pop()()
     patch()
-    AMP[0] = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}.get(case["precision"])
+    AMP[0] = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}.get(case["precision"].split("+")[-1])
     MATH[0] = case.get("attention") == "math"
     m, cfg = build(case)
     if case.get("lora"):

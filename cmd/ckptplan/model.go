@@ -28,6 +28,8 @@ type modelOptions struct {
 	gradAccum  count
 	lossChunks count
 	precision  string
+	weights    string
+	autocast   string
 	attention  string
 	activation string
 	norm       string
@@ -43,7 +45,7 @@ func (o *modelOptions) addFlags(cmd *cobra.Command) {
 		f.Var(v, name, help)
 	}
 	for name, v := range map[string]*string{
-		"precision": &o.precision, "attention": &o.attention, "activation": &o.activation, "norm": &o.norm, "optimizer": &o.optimizer, "lora": &o.lora,
+		"precision": &o.precision, "weights": &o.weights, "autocast": &o.autocast, "attention": &o.attention, "activation": &o.activation, "norm": &o.norm, "optimizer": &o.optimizer, "lora": &o.lora,
 	} {
 		help, words := spec.Flag(name)
 		f.StringVar(v, name, "", help)
@@ -80,7 +82,7 @@ func (o *modelOptions) load(cmd *cobra.Command, known *spec.Spec) (*spec.Spec, e
 			name = defaultPreset
 		}
 		var replaced []string
-		if o.precision != "" {
+		if o.precision != "" || o.weights != "" {
 			replaced = append(replaced, "dtype")
 		}
 		if o.attention != "" {
@@ -100,7 +102,7 @@ func (o *modelOptions) load(cmd *cobra.Command, known *spec.Spec) (*spec.Spec, e
 		spec = &own
 	}
 	given := cmd.Flags().Changed
-	over := model.Overrides{Precision: o.precision, Attention: o.attention, Activation: o.activation, Norm: o.norm, Optimizer: o.optimizer}
+	over := model.Overrides{Precision: o.precision, Weights: o.weights, Autocast: o.autocast, Attention: o.attention, Activation: o.activation, Norm: o.norm, Optimizer: o.optimizer}
 	if given("batch") {
 		over.Batch = (*int)(&o.batch)
 	}

@@ -76,17 +76,18 @@ type Peak struct {
 	Op    string `json:"op"`
 }
 
-// The files of cases: those that the project was given, and its own.
+// The files of cases: those that the project was given, its own, and those of 16-bit weights under autocast.
 const (
-	Given = "cases.json"
-	Own   = "extra-cases.json"
+	Given     = "cases.json"
+	Own       = "extra-cases.json"
+	Precision = "precision-cases.json"
 )
 
-// Load reads the cases of the named files; without a name, of both.
+// Load reads the cases of the named files; without a name, of all.
 func Load(t testing.TB, files ...string) []*Case {
 	t.Helper()
 	if len(files) == 0 {
-		files = []string{Given, Own}
+		files = []string{Given, Own, Precision}
 	}
 	var all []*Case
 	dir := Dir(t)
@@ -165,7 +166,11 @@ func (c *Case) Spec() (*spec.Spec, error) {
 	if s.DecoderL > 0 {
 		s.DecoderS = cmp.Or(c.DecSeq, c.Seq)
 	}
-	s.Precision = dtype.Precision(c.Precision)
+	weights, autocast, both := strings.Cut(c.Precision, "+amp-")
+	s.Precision = dtype.Precision(weights)
+	if both {
+		s.Autocast = autocast
+	}
 	s.Attention = c.Attention
 	s.Checkpoint = c.Strategy
 	s.Train.Optimizer = strings.ReplaceAll(cmp.Or(c.Optimizer, "adamw"), "_", "-")

@@ -14,22 +14,30 @@ import (
 // exceptions are the numbers that the simulator gets wrong, and by how many bytes (predicted less measured). Both more and
 // less than that is a failure.
 //   - The scalar that OPT's loop draws for its layer drop is not simulated. It lives while the layers run, and forward peaks
-//     there in these two cases alone, whose vocabularies are small.
+//     there in these three cases alone, whose vocabularies are small.
 var exceptions = map[string]int64{
-	"opt-post-plain-small-vocab-b2-s333-amp-bf16-eager-full-adamw 1.forward": -4,
-	"opt-post-plain-small-vocab-b2-s333-amp-bf16-eager-full-adamw 2.forward": -4,
-	"opt-post-plain-small-vocab-b2-s333-fp32-sdpa-every-2-adamw 1.forward":   -4,
-	"opt-post-plain-small-vocab-b2-s333-fp32-sdpa-every-2-adamw 2.forward":   -4,
+	"opt-post-plain-small-vocab-b2-s333-amp-bf16-eager-full-adamw 1.forward":      -4,
+	"opt-post-plain-small-vocab-b2-s333-amp-bf16-eager-full-adamw 2.forward":      -4,
+	"opt-post-plain-small-vocab-b2-s333-bf16+amp-bf16-eager-full-adamw 1.forward": -4,
+	"opt-post-plain-small-vocab-b2-s333-bf16+amp-bf16-eager-full-adamw 2.forward": -4,
+	"opt-post-plain-small-vocab-b2-s333-fp32-sdpa-every-2-adamw 1.forward":        -4,
+	"opt-post-plain-small-vocab-b2-s333-fp32-sdpa-every-2-adamw 2.forward":        -4,
 }
 
 // otherOps are peaks of the right height at another op than the measured one.
 //   - mse_loss is one op for the simulator and two allocations for the measurement, which peaks at the first.
 //   - Two ops of RoBERTa's head for spans reach the same height.
 var otherOps = map[string]string{
-	"mlp-residual-b8-s512-amp-bf16-sdpa-none-adamw 1.forward":   "aten.mse_loss",
-	"mlp-residual-b8-s512-amp-bf16-sdpa-none-adamw 2.forward":   "aten.mse_loss",
-	"roberta-span-thin-b512-s1-fp32-eager-none-adamw 1.forward": "aten.mul",
-	"roberta-span-thin-b512-s1-fp32-eager-none-adamw 2.forward": "aten.mul",
+	"mlp-residual-b8-s512-amp-bf16-sdpa-none-adamw 1.forward":      "aten.mse_loss",
+	"mlp-residual-b8-s512-amp-bf16-sdpa-none-adamw 2.forward":      "aten.mse_loss",
+	"mlp-residual-b8-s512-fp16+amp-fp16-sdpa-full-adamw 1.forward": "aten.mse_loss",
+	"mlp-residual-b8-s512-fp16+amp-fp16-sdpa-full-adamw 2.forward": "aten.mse_loss",
+	"mlp-residual-b8-s512-bf16+amp-bf16-sdpa-none-adamw 1.forward": "aten.mse_loss",
+	"mlp-residual-b8-s512-bf16+amp-bf16-sdpa-none-adamw 2.forward": "aten.mse_loss",
+	"trace-mlp-mse-b2-s24-bf16+amp-bf16-sdpa-none-sgd 1.forward":   "aten.mse_loss",
+	"trace-mlp-mse-b2-s24-bf16+amp-bf16-sdpa-none-sgd 2.forward":   "aten.mse_loss",
+	"roberta-span-thin-b512-s1-fp32-eager-none-adamw 1.forward":    "aten.mul",
+	"roberta-span-thin-b512-s1-fp32-eager-none-adamw 2.forward":    "aten.mul",
 }
 
 // TestAccuracy is the ratchet: every number of every measured training step, given and own, is exact to the byte, and every

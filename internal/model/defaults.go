@@ -20,6 +20,7 @@ func fill(s *spec.Spec, given func(string) bool) {
 	if c == nil {
 		return
 	}
+	s.SettlePrecision()
 	base := &c.Spec
 	if base.MoE != nil {
 		spec.OpenSection(s, "moe")
@@ -45,7 +46,7 @@ func fill(s *spec.Spec, given func(string) bool) {
 // sized is true for the keys whose default depends on other keys: fillSizes and fillTraining have the rules.
 func sized(key string) bool {
 	switch key {
-	case "name", "arch", "L", "S", "H", "B", "heads", "dtype", "kv_heads", "head_dim", "ffn", "max_positions", "decoder_L", "decoder_S",
+	case "name", "arch", "L", "S", "H", "B", "heads", "dtype", "weights", "autocast", "kv_heads", "head_dim", "ffn", "max_positions", "decoder_L", "decoder_S",
 		"attention", "checkpoint", "layer_types", "embedding_dim", "final_norm", "dropout.classifier":
 		return true
 	}

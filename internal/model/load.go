@@ -7,6 +7,7 @@ import (
 
 	"ckptplan/internal/document"
 	"ckptplan/internal/model/class"
+	"ckptplan/internal/model/dtype"
 	"ckptplan/internal/model/spec"
 )
 
@@ -27,6 +28,9 @@ func load(r *spec.Reader, root *yaml.Node) (*spec.Spec, error) {
 	}
 	s := &spec.Spec{}
 	r.Mapping(s, "", root)
+	if v := r.Spec["weights"]; v != nil && !r.Given("dtype") {
+		r.Spec["dtype"], s.Precision = v, dtype.Precision(s.Weights)
+	}
 	archOf(r, s)
 	if len(r.Diags) > 0 && r.Spec["arch"] != nil && class.Of(s.Arch) == nil {
 		return nil, r.Sorted() // without the arch no default is known

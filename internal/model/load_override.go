@@ -16,6 +16,8 @@ type Overrides struct {
 	Batch      *int    // --batch
 	Seq        *int    // --seq
 	Precision  string  // --precision
+	Weights    string  // --weights
+	Autocast   string  // --autocast
 	Attention  string  // --attention
 	Activation string  // --activation
 	Norm       string  // --norm
@@ -59,7 +61,9 @@ func Override(s *spec.Spec, o Overrides) error {
 		key, v string
 		put    func(string)
 	}{
-		{"dtype", o.Precision, func(v string) { t.Precision = dtype.Precision(v) }},
+		{"dtype", o.Precision, func(v string) { t.Precision, t.Weights, t.Autocast = dtype.Precision(v), "", "" }},
+		{"weights", o.Weights, func(v string) { t.Weights = v }},
+		{"autocast", o.Autocast, func(v string) { t.Autocast = v }},
 		{"attention", o.Attention, func(v string) { t.Attention = v }},
 		{"activation", o.Activation, func(v string) { t.Activation = v }},
 		{"norm", o.Norm, func(v string) { t.Norm = v }},
@@ -75,6 +79,7 @@ func Override(s *spec.Spec, o Overrides) error {
 		w.put(word)
 		set = append(set, w.key)
 	}
+	t.SettlePrecision()
 	if o.KeepLogits != nil {
 		t.Train.KeepLogits = *o.KeepLogits
 		set = append(set, "train.keep_logits")

@@ -98,7 +98,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"typos", minimal + "hiden: 3\nvocabb: 7\nL1: 3\n", `
 7:1: unknown key "hiden" (did you mean "H"?)
 8:1: unknown key "vocabb" (did you mean "vocab"?)
-9:1: unknown key "L1": known are name, arch, L, S, H, B, heads, kv_heads, head_dim, ffn, vocab, decoder_L, decoder_S, dtype, attention, checkpoint, norm, norm_order, plain_norm, qk_norm, activation, gated, positions, rotary_fraction, max_positions, bias, dropout, tied, parallel_residual, normed_residual, new_decoder, shared_norm, sliding_window, layer_types, logit_softcap, attention_softcap, unscaled_attention, layer_scaled_attention, upcast_attention, logit_scale, moe, image, labels, labels_of, token_types, embedding_dim, need_weights, causal, final_norm, ops, train, parallel`},
+9:1: unknown key "L1": known are name, arch, L, S, H, B, heads, kv_heads, head_dim, ffn, vocab, decoder_L, decoder_S, dtype, weights, autocast, attention, checkpoint, norm, norm_order, plain_norm, qk_norm, activation, gated, positions, rotary_fraction, max_positions, bias, dropout, tied, parallel_residual, normed_residual, new_decoder, shared_norm, sliding_window, layer_types, logit_softcap, attention_softcap, unscaled_attention, layer_scaled_attention, upcast_attention, logit_scale, moe, image, labels, labels_of, token_types, embedding_dim, need_weights, causal, final_norm, ops, train, parallel`},
 		{"key of a section outside it", minimal + "optimizer: adamw\n", `7:1: unknown key "optimizer" (did you mean "train.optimizer"?)`},
 		{"missing", "L: 12\nS: 1024\nH: 768\n", `1:1: missing B, heads, dtype: a spec needs L, S, H, B, heads, dtype`},
 		{"missing and more", "L: 12\nparallel: {tp: 8}\nS: 8k\n", "1:1: missing H, B, heads, dtype: a spec needs L, S, H, B, heads, dtype\n2:16: parallel.tp: 8 is not modelled yet: only 1 is\n3:4: S: \"8k\" is a word: write 8192"},
@@ -323,5 +323,25 @@ func BenchmarkLoadPreset(b *testing.B) {
 		if _, err := LoadPreset("meta-llama/Llama-3.1-8B"); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestLoadWeightsAndAutocast: the parts of the precision are keys of their own; with weights a spec needs no dtype.
+func TestLoadWeightsAndAutocast(t *testing.T) {
+	s, err := Load("x.yaml", []byte("L: 2\nS: 64\nH: 128\nB: 2\nheads: 4\nweights: bfloat16\nautocast: bf16\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.PrecisionName(); got != "bf16+amp-bf16" {
+		t.Errorf("weights and autocast bf16: %s", got)
+	}
+	if err := Override(s, Overrides{Autocast: "off"}); err != nil || s.PrecisionName() != "bf16" {
+		t.Errorf("--autocast off: %s, %v", s.PrecisionName(), err)
+	}
+	if err := Override(s, Overrides{Weights: "fp32", Autocast: "fp16"}); err != nil || s.PrecisionName() != "amp-fp16" {
+		t.Errorf("--weights fp32 --autocast fp16: %s, %v", s.PrecisionName(), err)
+	}
+	if err := Override(s, Overrides{Weights: "fp8"}); err == nil || err.Error() != "--weights fp8 is not modelled: it is one of fp32, bf16, fp16" {
+		t.Errorf("--weights fp8: %v", err)
 	}
 }

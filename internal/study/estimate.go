@@ -314,7 +314,7 @@ func (s *Study) describe(g *graph.Graph) Model {
 	t := s.Spec
 	m := Model{
 		Name: t.Name, Arch: t.Arch, Layers: g.Layers, Batch: t.B, Seq: t.S, GradAccum: max(1, t.Train.GradAccum),
-		Precision: string(t.Precision), Attention: t.Attention, Optimizer: t.Train.Optimizer,
+		Precision: t.PrecisionName(), Attention: t.Attention, Optimizer: t.Train.Optimizer,
 	}
 	if l := t.Train.LoRA; l != nil {
 		m.LoRA = fmt.Sprintf("r=%d on %s", l.Rank, strings.Join(l.Targets, ", "))

@@ -11,6 +11,7 @@ import (
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model/build"
 	"ckptplan/internal/model/dtype"
+	"ckptplan/internal/model/spec"
 	"ckptplan/internal/unit"
 )
 
@@ -198,7 +199,7 @@ func (v *Verification) against(s *Study, r Run) {
 	if len(r.Bare.Gradients) == 0 {
 		return
 	}
-	x := exec.CompareValues(r.Bare, r.Steps, significand(s.Spec.Precision))
+	x := exec.CompareValues(r.Bare, r.Steps, significand(s.Spec))
 	v.Gradients = &Gradients{
 		Equal: x.Equal, Agree: x.Close, Tolerance: x.Tolerance, Parameters: len(r.Steps.Gradients),
 		BaselineLoss: finite(x.BaselineLoss), Loss: finite(x.PlanLoss), Worst: x.Worst, Causes: x.Causes,
@@ -241,7 +242,7 @@ func (s *Study) cpuNotes() []string {
 	if s.Spec.Attention == "sdpa" || s.Spec.Attention == "flash2" {
 		ops = append(ops, "attention")
 	}
-	if _, amp := s.Spec.Precision.Autocast(); amp {
+	if _, amp := s.Spec.AutocastType(); amp {
 		ops = append(ops, "autocast (norms, powers and softmax stay in 16 bits)")
 	}
 	if len(ops) == 0 {
@@ -251,9 +252,9 @@ func (s *Study) cpuNotes() []string {
 }
 
 // significand is the number of bits of the type that products are computed in.
-func significand(p dtype.Precision) int {
-	compute := p.Weights()
-	if low, on := p.Autocast(); on {
+func significand(s *spec.Spec) int {
+	compute := s.WeightType()
+	if low, on := s.AutocastType(); on {
 		compute = low
 	}
 	switch compute {
@@ -281,7 +282,7 @@ func (s *Study) NeedOf(x *Simulation) unit.Bytes {
 // HostBytes is what the host engine needs for a plan: every number takes 4 bytes there.
 func (x *Simulation) HostBytes() unit.Bytes {
 	peak := unit.Bytes(x.Timeline.Peak.Bytes)
-	if build.SpecOf(x.Timeline.Graph()).Precision.Weights().Size() < 4 {
+	if build.SpecOf(x.Timeline.Graph()).WeightType().Size() < 4 {
 		peak *= 2
 	}
 	return peak

@@ -117,7 +117,7 @@ func (b *Builder) sdpa(q, k, v graph.TensorID, a Attention) graph.TensorID {
 func (b *Builder) DotProduct(q, k, v graph.TensorID, a Attention) graph.TensorID {
 	q, k, v = b.CastLow(q), b.CastLow(k), b.CastLow(v)
 	mask := a.Mask
-	if mask >= 0 && b.Tensor(mask).DType == dtype.F32 {
+	if mask >= 0 && b.Tensor(mask).DType != dtype.Bool {
 		mask = b.CastLow(mask)
 	}
 	d := b.Tensor(q).Shape.At(-1)
@@ -226,5 +226,5 @@ func (b *Builder) CausalMask(positions graph.TensorID) graph.TensorID {
 	return b.Plain("aten.where", b.ActDType(), graph.Shape(n, 1, s, s), ok)
 }
 
-// ActDType is the dtype of the residual stream: autocast leaves it in the weights' fp32.
+// ActDType is the dtype of the embeddings: that of the weights, with and without autocast.
 func (b *Builder) ActDType() dtype.DType { return b.Dtype }

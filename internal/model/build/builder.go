@@ -33,7 +33,7 @@ type Builder struct {
 
 // NewBuilder starts the graph of a spec.
 func NewBuilder(s *spec.Spec, c Constants, o Options) *Builder {
-	low, amp := s.Precision.Autocast()
+	low, amp := s.AutocastType()
 	n := s.L*100 + 200
 	b := &Builder{
 		G: &graph.Graph{
@@ -45,7 +45,7 @@ func NewBuilder(s *spec.Spec, c Constants, o Options) *Builder {
 			Tensors: hugepage.Make[graph.Tensor](n * 3 / 2), Storages: hugepage.Make[graph.Storage](n),
 			Ops: hugepage.Make[graph.Op](n), Args: hugepage.Make[graph.TensorID](4 * n),
 		},
-		Spec: s, Constants: c.orDefaults(), Options: o, Dtype: s.Precision.Weights(), castType: low, Amp: amp, casts: map[graph.TensorID]graph.TensorID{}, Weights: graph.None,
+		Spec: s, Constants: c.orDefaults(), Options: o, Dtype: s.WeightType(), castType: low, Amp: amp, casts: map[graph.TensorID]graph.TensorID{}, Weights: graph.None,
 	}
 	b.LinearLayer = b.Linear
 	return b

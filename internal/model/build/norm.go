@@ -5,14 +5,15 @@ import (
 	"ckptplan/internal/model/graph"
 )
 
-// LayerNorm is F.layer_norm; CUDA's autocast runs it in fp32. Statistics are fp32 for 16-bit inputs.
+// LayerNorm is F.layer_norm; CUDA's autocast runs it in fp32, with fp32 copies of 16-bit weights. Statistics are fp32 for
+// 16-bit inputs.
 func (b *Builder) LayerNorm(x, w, bias graph.TensorID) graph.TensorID {
 	x = b.castFull(x)
 	v := *b.Tensor(x)
 	ins := []graph.TensorID{x}
 	for _, p := range []graph.TensorID{w, bias} {
 		if p >= 0 {
-			ins = append(ins, p)
+			ins = append(ins, b.castFull(p))
 		}
 	}
 	b.Emit(graph.OpLayerNorm, graph.Attr{}, ins...).Scalar = b.Constants.LayerNormEps
@@ -49,7 +50,7 @@ func (b *Builder) Rms(x graph.TensorID) (normed, variance graph.TensorID) {
 func (b *Builder) fusedRMSNorm(x, w graph.TensorID) graph.TensorID {
 	x = b.castFull(x)
 	v := *b.Tensor(x)
-	b.Emit(graph.OpRMSNorm, graph.Attr{}, x, w).Scalar = b.Constants.RMSNormEps
+	b.Emit(graph.OpRMSNorm, graph.Attr{}, x, b.castFull(w)).Scalar = b.Constants.RMSNormEps
 	out := b.Fresh(v.DType, v.Shape, graph.Dims{})
 	b.Fresh(dtype.F32, v.Shape.With(-1, 1), graph.Dims{})
 	return out

@@ -57,15 +57,15 @@ func (b *Builder) CastLoss(x graph.TensorID) graph.TensorID {
 	return x
 }
 
-// CastLow casts an fp32 tensor to the autocast type where autocast's 16-bit list asks for it. A leaf that requires grad,
+// CastLow casts a tensor to the autocast type where autocast's 16-bit list asks for it. A leaf in fp32 that requires grad,
 // such as a trained weight, is cast once and the copy kept until autocast exits; anything else is cast for each use.
 // Source: aten/src/ATen/autocast_mode.cpp, cached_cast.
 func (b *Builder) CastLow(x graph.TensorID) graph.TensorID {
 	v := *b.Tensor(x)
-	if !b.Amp || v.DType != dtype.F32 {
+	if !b.Amp {
 		return x
 	}
-	if leaf := v.Producer < 0 || b.G.Ops[v.Producer].Needs == 0; !leaf || !v.Grad {
+	if leaf := v.Producer < 0 || b.G.Ops[v.Producer].Needs == 0; !leaf || !v.Grad || v.DType != dtype.F32 {
 		return b.To(x, b.castType)
 	}
 	c, ok := b.casts[x]

@@ -53,7 +53,7 @@ func (b Forward) bloom() {
 	embedded := b.InputRequiresGrad(b.Embedding(table, ids))
 	x := b.Norm(embedded, "transformer.word_embeddings_layernorm", h)
 	ones := b.Plain("aten.ones", dtype.F32, graph.Shape(n, seq))
-	alibi := b.alibi(ones, dtype.F32)
+	alibi := b.alibi(ones, dtype.F32, b.Tensor(x).DType)
 	mask := b.paddedCausalMask(ones)
 
 	weights := graph.TensorID(graph.None)

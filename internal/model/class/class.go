@@ -195,7 +195,7 @@ func (c *Class) NormWords() string {
 // Honours is true for a key that may differ from the class's defaults.
 func (c *Class) Honours(key string) bool {
 	switch key {
-	case "name", "arch", "L", "S", "H", "B", "heads", "dtype", "attention", "checkpoint", "ffn", "activation", "norm":
+	case "name", "arch", "L", "S", "H", "B", "heads", "dtype", "weights", "autocast", "attention", "checkpoint", "ffn", "activation", "norm":
 		return true
 	case "vocab":
 		if c.Spec.Vocab > 0 {

@@ -59,7 +59,7 @@ func (b Forward) falcon() {
 	ones, alibi := graph.TensorID(graph.None), graph.TensorID(graph.None)
 	if s.Positions == "alibi" {
 		ones = b.Plain("aten.ones", dtype.I64, graph.Shape(n, seq))
-		alibi = b.alibi(ones, dtype.BF16)
+		alibi = b.alibi(ones, dtype.BF16, b.ActDType())
 	}
 	pos := b.Plain("aten.add", dtype.I64, graph.Shape(1, seq), b.Plain("aten.arange", dtype.I64, graph.Shape(seq)))
 	mask := b.falconMask(pos, alibi)
@@ -97,12 +97,13 @@ func (b Forward) matmulLinear(x, w, bias graph.TensorID) graph.TensorID {
 	return sum
 }
 
-// alibi is one slope a head times the tokens' positions, which are counted in the padding mask: [B·a, 1, S], made in dt.
-func (b Forward) alibi(ones graph.TensorID, dt dtype.DType) graph.TensorID {
+// alibi is one slope a head times the tokens' positions, which are counted in the padding mask: [B·a, 1, S], made in dt
+// and cast to the type of the hidden states.
+func (b Forward) alibi(ones graph.TensorID, dt, to dtype.DType) graph.TensorID {
 	n, a, s := int64(b.Spec.B), int64(b.Spec.Heads), int64(b.Spec.S)
 	count := b.Tensor(ones).DType
 	at := b.Plain("aten.mul", count, graph.Shape(n, 1, s), b.Plain("aten.cumsum", count, graph.Shape(n, s), ones))
-	out := b.To(b.Plain("aten.mul", dt, graph.Shape(n*a, 1, s), at), b.ActDType())
+	out := b.To(b.Plain("aten.mul", dt, graph.Shape(n*a, 1, s), at), to)
 	b.Keep(ones, at)
 	return out
 }

@@ -83,7 +83,7 @@ var (
 	attentions  = []string{"eager", "sdpa", "math", "flash2"}
 	norms       = []string{"layernorm", "rmsnorm", "rmsnorm-fused"}
 	activations = []string{"gelu", "gelu_new", "gelu_tanh", "gelu_fast", "silu", "relu", "tanh", "quick_gelu"}
-	adapters    = []string{"fp32", "bf16", "fp16"}
+	floats      = []string{"fp32", "bf16", "fp16"}
 )
 
 // Fields are all keys, in the order of the Spec.
@@ -102,6 +102,8 @@ var Fields = []Field{
 	{Key: "decoder_L", Ptr: func(s *Spec) any { return &s.DecoderL }, Low: 1, About: "Decoder layers of an encoder-decoder model (default L)."},
 	{Key: "decoder_S", Ptr: func(s *Spec) any { return &s.DecoderS }, Low: 1, About: "Decoder sequence length of an encoder-decoder model (default S)."},
 	{Key: "dtype", Ptr: func(s *Spec) any { return &s.Precision }, Enum: precisions, About: "Precision of weights and activations; amp is fp32 weights under autocast.", flag: "precision", notes: notes{"amp-fp16": "amp: fp32 weights under autocast"}},
+	{Key: "weights", Ptr: func(s *Spec) any { return &s.Weights }, Enum: floats, About: "Type of the parameters (default: as dtype says).", flag: "weights", help: "type of the parameters: "},
+	{Key: "autocast", Ptr: func(s *Spec) any { return &s.Autocast }, Enum: []string{"bf16", "fp16", "off"}, About: "Type that autocast casts the inputs of matrix products to, or off (default: as dtype says).", flag: "autocast", help: "what autocast casts to: "},
 	{Key: "attention", Ptr: func(s *Spec) any { return &s.Attention }, Enum: attentions, About: "Attention implementation (default sdpa).", flag: "attention", help: "attention: "},
 	{Key: "checkpoint", Ptr: func(s *Spec) any { return &s.Checkpoint }, About: "Named strategy or plan file (default none)."},
 	{Key: "norm", Ptr: func(s *Spec) any { return &s.Norm }, Enum: norms, About: "Normalisation: LayerNorm; RMSNorm composed as Hugging Face does; RMSNorm as one fused op.", flag: "norm", help: "norm: ", notes: composed("rmsnorm", "rmsnorm-fused")},
@@ -161,7 +163,7 @@ var Fields = []Field{
 	{Key: "train.lora.r", Ptr: func(s *Spec) any { return &s.Train.LoRA.Rank }, Low: 1, flag: "lora", help: "adapters: r=16,alpha=32,dropout=0,dtype=fp32,targets=q_proj+v_proj"},
 	{Key: "train.lora.alpha", Ptr: func(s *Spec) any { return &s.Train.LoRA.Alpha }, Span: document.Positive},
 	{Key: "train.lora.dropout", Ptr: func(s *Spec) any { return &s.Train.LoRA.Dropout }},
-	{Key: "train.lora.dtype", Ptr: func(s *Spec) any { return &s.Train.LoRA.DType }, Enum: adapters},
+	{Key: "train.lora.dtype", Ptr: func(s *Spec) any { return &s.Train.LoRA.DType }, Enum: floats},
 	{Key: "train.lora.targets", Ptr: func(s *Spec) any { return &s.Train.LoRA.Targets }, flag: "lora"},
 	{Key: "parallel.dp", Ptr: func(s *Spec) any { return &s.Parallel.DP }, Low: 1},
 	{Key: "parallel.zero", Ptr: func(s *Spec) any { return &s.Parallel.Zero }},

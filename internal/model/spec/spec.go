@@ -29,6 +29,10 @@ type Spec struct {
 
 	// Precision is fp32, bf16, fp16 (weights and activations alike), amp-bf16 or amp-fp16 (fp32 weights under autocast).
 	Precision dtype.Precision `yaml:"dtype" json:"dtype"`
+	// Weights and Autocast replace what Precision says of the parameters and of autocast. SettlePrecision leaves Autocast alone,
+	// and only for the pairs that have no name: 16-bit weights under autocast.
+	Weights  string `yaml:"weights,omitempty" json:"weights,omitempty"`
+	Autocast string `yaml:"autocast,omitempty" json:"autocast,omitempty"`
 	// Attention is eager, sdpa (flash or efficient, as CUDA's dispatcher picks), math, or flash2 (the flash-attn package).
 	Attention string `yaml:"attention,omitempty" json:"attention,omitempty"`
 	// Checkpoint is a named strategy or a plan file; estimate uses it when no --strategy is given.

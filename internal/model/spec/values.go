@@ -55,11 +55,15 @@ var synonyms = map[string]map[string]string{
 		"float32": "fp32", "float": "fp32", "32-true": "fp32", "bfloat16": "bf16", "bf16-true": "bf16", "float16": "fp16",
 		"half": "fp16", "16-true": "fp16", "bf16-mixed": "amp-bf16", "16-mixed": "amp-fp16",
 	},
-	"train.lora.dtype": {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"},
+	"train.lora.dtype": floatNames,
+	"weights":          floatNames,
+	"autocast":         {"bfloat16": "bf16", "float16": "fp16", "none": "off", "false": "off"},
 	"attention":        {"flash-attention-2": "flash2", "flash-2": "flash2"},
 	"train.optimizer":  optimizer.Aliases(),
 	"activation":       {"gelu-pytorch-tanh": "gelu_tanh", "swish": "silu"},
 }
+
+var floatNames = map[string]string{"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
 // Choose is the accepted word that text spells (case, hyphens and underscores do not matter), or what to say.
 func Choose(f *Field, text string) (word, problem string) {
@@ -76,7 +80,7 @@ func Choose(f *Field, text string) (word, problem string) {
 		return "", "attention: auto names no kernel, and the kernel decides whether S×S scores exist: write one of " + known
 	case f.Key == "attention" && strings.HasPrefix(w, "flash"):
 		return "", fmt.Sprintf("attention: %s is not one of %s (did you mean \"sdpa\", which takes PyTorch's flash kernel, or \"flash2\", the flash-attn package?)", text, known)
-	case strings.HasSuffix(f.Key, "dtype") && (strings.HasPrefix(w, "fp8") || strings.HasPrefix(w, "float8") || strings.HasPrefix(w, "int") || strings.HasPrefix(w, "nf4") || strings.HasPrefix(w, "fp4")):
+	case (strings.HasSuffix(f.Key, "dtype") || f.Key == "weights") && (strings.HasPrefix(w, "fp8") || strings.HasPrefix(w, "float8") || strings.HasPrefix(w, "int") || strings.HasPrefix(w, "nf4") || strings.HasPrefix(w, "fp4")):
 		return "", fmt.Sprintf("%s: %s is not modelled: it is one of %s", f.Key, text, known)
 	}
 	return "", problem

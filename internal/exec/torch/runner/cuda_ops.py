@@ -71,7 +71,7 @@ def lowered(*tensors):
     low = meta_autocast.low_dtype()
     if low is None:
         return tensors
-    return [x.to(low) if x is not None and x.dtype == torch.float32 else x for x in tensors]
+    return [x.to(low) if x is not None and x.is_floating_point() else x for x in tensors]
 
 
 def additive(mask, dtype):

@@ -57,9 +57,9 @@ class CudaAutocast(TorchFunctionMode):
         return super().__exit__(*e)
 
     def lower(self, x):
-        if not isinstance(x, torch.Tensor) or x.dtype != torch.float32:
+        if not isinstance(x, torch.Tensor) or not x.is_floating_point():
             return x
-        if not (x.requires_grad and x.is_leaf and not x._is_view()):
+        if not (x.dtype == torch.float32 and x.requires_grad and x.is_leaf and not x._is_view()):
             return x.to(self.low)
         if id(x) not in self.weights:
             self.weights[id(x)] = x, x.to(self.low)

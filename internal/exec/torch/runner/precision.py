@@ -9,9 +9,10 @@ import meta_autocast
 class Casts:
     """The autocast state of the forward pass; a checkpoint's recompute must run under the same."""
 
-    def __init__(self, dtype, device):
+    def __init__(self, spec, device):
         self.device = device
-        self.low = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}.get(dtype)
+        low = spec["dtype"].removeprefix("amp-") if spec["dtype"].startswith("amp-") else None
+        self.low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(spec.get("autocast") or low)
         self.on_meta = self.low is not None and device.type == "meta"
 
     def forward(self):

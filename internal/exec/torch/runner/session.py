@@ -46,7 +46,7 @@ class Session:
         self.model, self.made_of = models.build(job, device)
         self.model.train()
         lora.adapt(self.model, self.spec, device)
-        self.casts = precision.Casts(self.spec["dtype"], device)
+        self.casts = precision.Casts(self.spec, device)
         how = Checkpointing(self.casts, self.witness, job.get("plant"))
         plans.apply(self.model, self.spec, job.get("module"), job["nodes"], how, device)
         self.batch = models.batch(self.spec, self.model, device, job["seed"])
