@@ -519,6 +519,7 @@ def mlp_parts(l):
     if hasattr(l, "layer"): return [(l.layer[-1].DenseReluDense, "forward")]
     for name in ("feed_forward_chunk", "_ff_block"):
         if hasattr(l, name): return [(l, name)]
+    if hasattr(l, "ffn") and hasattr(l.ffn, "ff_chunk"): return [(l.ffn, "ff_chunk")]
     if hasattr(l, "fc1"):
         up, act, down = l.fc1.forward, l.activation_fn, l.fc2.forward
         l.fc1.forward = lambda h: down(act(up(h)))

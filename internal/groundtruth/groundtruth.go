@@ -150,7 +150,7 @@ func (c *Case) ConfigJSON() ([]byte, error) {
 	}
 	cfg["model_type"] = c.ModelType
 	if head := strings.TrimPrefix(c.Auto, "AutoModel"); slices.Contains([]string{"ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"}, head) {
-		cfg["architectures"] = []string{map[string]string{"bert": "Bert", "roberta": "Roberta"}[c.ModelType] + head}
+		cfg["architectures"] = []string{map[string]string{"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert", "distilbert": "DistilBert", "electra": "Electra", "albert": "Albert"}[c.ModelType] + head}
 	}
 	return json.Marshal(cfg)
 }

@@ -10,6 +10,12 @@ import (
 	"ckptplan/internal/nearest"
 )
 
+// Chunkable is true if the model's head and loss can be computed in parts: of causal language models.
+func Chunkable(s *spec.Spec) bool {
+	c := class.Of(s.Arch)
+	return c != nil && c.Chunkable()
+}
+
 // problems are the contradictions among the values of a filled spec.
 func problems(s *spec.Spec) []spec.Problem {
 	var ps []spec.Problem
@@ -18,7 +24,7 @@ func problems(s *spec.Spec) []spec.Problem {
 	}
 	c := class.Of(s.Arch)
 
-	if n := s.Train.LossChunks; n > 1 && !s.Chunkable() {
+	if n := s.Train.LossChunks; n > 1 && !Chunkable(s) {
 		add("train.loss_chunks", "loss_chunks is for causal language models: arch %s computes its loss in one piece", s.Arch)
 	} else if n > 1 && n > s.B*s.S {
 		add("train.loss_chunks", "loss_chunks %d is more than the %d tokens of a micro batch", n, s.B*s.S)

@@ -3,6 +3,7 @@
 package class
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -17,7 +18,9 @@ import (
 //
 // A new class is a file with a row and its forward, and an entry in classes.
 type Class struct {
-	Arch  string
+	Arch string
+	// Type is its model_type where that is not Arch with underscores, prefix its base_model_prefix where that is not Arch.
+	Type, prefix string
 	Heads []string  // values of `architectures` whose head and loss are modelled; the first is the default
 	Spec  spec.Spec // defaults; KVHeads and HeadDim 0: heads and H/heads; FFN 0: 4H
 	// Forward emits the ops of one forward pass with loss.
@@ -60,6 +63,8 @@ type Class struct {
 	Linears   []string
 	LinearsOf func(*spec.Spec) []string
 	Targets   []string
+	// First is the beginning of the names of the parameters that the class registers before all others, or empty.
+	First string
 	// Modules are the beginnings of the names of a layer's parameters in the order in which the class registers them, "" for
 	// any other; nil: as forward meets them.
 	Modules []string
@@ -73,11 +78,14 @@ type Class struct {
 }
 
 // Forward is a Builder with what the classes add to it.
-type Forward struct{ *build.Builder }
+type Forward struct {
+	*build.Builder
+	Class *Class
+}
 
 // Classes are the modelled classes, in the order in which they are listed to users.
 var Classes = []*Class{
-	&gpt2, &llama, &mistral, &qwen2, &qwen3, &neox, &opt, &bert, &roberta, &vit, &mixtral, &qwen3MoE, &phi, &phi3, &gemma, &gemma2, &olmo2, &starcoder2, &falcon, &bloom, &granite, &cohere, &t5, &torchEncoder, &custom,
+	&gpt2, &llama, &mistral, &qwen2, &qwen3, &neox, &opt, &bert, &roberta, &xlmRoberta, &camembert, &distilbert, &vit, &mixtral, &qwen3MoE, &phi, &phi3, &gemma, &gemma2, &olmo2, &starcoder2, &falcon, &bloom, &granite, &cohere, &t5, &torchEncoder, &custom,
 }
 
 // hfKey names one key of a config.json and the keys of the spec that it sets. Of two names of one thing the first in the
@@ -100,7 +108,13 @@ func (c *Class) Classifies() bool {
 }
 
 // ModelType is the class's model_type in a config.json.
-func (c *Class) ModelType() string { return strings.ReplaceAll(c.Arch, "-", "_") }
+func (c *Class) ModelType() string { return cmp.Or(c.Type, strings.ReplaceAll(c.Arch, "-", "_")) }
+
+// base is the module that holds all but the head.
+func (c *Class) base() string { return cmp.Or(c.prefix, c.Arch) }
+
+// Chunkable is true for the classes whose head and loss can be computed in parts: causal language models.
+func (c *Class) Chunkable() bool { return len(c.Heads) > 0 && c.auto == "" && c.autoOf == nil }
 
 // Archs are the names of the modelled classes, as in Spec.Arch.
 func Archs() []string {
