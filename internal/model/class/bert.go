@@ -1,6 +1,7 @@
 package class
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -35,7 +36,30 @@ var bert = Class{
 // Source: transformers/models/bert/modeling_bert.py, roberta/modeling_roberta.py.
 func (b Forward) bert() {
 	s := b.Spec
+	e := b.bertModel()
+	switch {
+	case s.Labels == 0:
+		b.bertMaskedLM(e.x, e.words, e.labels)
+	case s.LabelsOf == "tokens":
+		b.bertTokenClassifier(e.x, e.labels)
+	case s.LabelsOf == "span":
+		b.bertSpan(e.x)
+	case b.Class.Offset > 0:
+		b.denseClassifier(e.x, e.labels, "tanh")
+	default:
+		b.bertClassifier(e.x, e.embedded, e.labels)
+	}
+}
+
+// encoded is what a head reads: the last layer's output, and of the model below the embeddings' output, the table of words
+// and the labels.
+type encoded struct{ x, embedded, words, labels graph.TensorID }
+
+// bertModel is BertModel without its pooler. ELECTRA's embeddings may be narrower than its layers.
+func (b Forward) bertModel() encoded {
+	s := b.Spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
+	width := int64(cmp.Or(s.EmbedDim, s.H))
 	ids := b.Static("input_ids", graph.Input, dtype.I64, graph.Shape(n, seq))
 	labels := b.labels()
 	table := b.Static("position_ids", graph.Buffer, dtype.I64, graph.Shape(1, int64(s.MaxS)))
@@ -43,8 +67,11 @@ func (b Forward) bert() {
 
 	b.Begin("embedding", graph.None)
 	p := b.Class.base() + "."
-	words := b.Weight(p+"embeddings.word_embeddings.weight", int64(s.Vocab), h)
+	words := b.Weight(p+"embeddings.word_embeddings.weight", int64(s.Vocab), width)
 	x := b.bertEmbeddings(p+"embeddings.", words, ids, table, types)
+	if width != h {
+		x = b.Project(p, "embeddings_project", x, width, h, true)
+	}
 	embedded := x
 	for i := range s.L {
 		b.Begin("layers."+strconv.Itoa(i), i)
@@ -53,18 +80,7 @@ func (b Forward) bert() {
 	b.Keep(embedded)
 
 	b.Begin("head", graph.None)
-	switch {
-	case s.Labels == 0:
-		b.bertMaskedLM(x, words, labels)
-	case s.LabelsOf == "tokens":
-		b.bertTokenClassifier(x, labels)
-	case s.LabelsOf == "span":
-		b.bertSpan(x)
-	case b.Class.Offset > 0:
-		b.robertaClassifier(x, labels)
-	default:
-		b.bertClassifier(x, embedded, labels)
-	}
+	return encoded{x, embedded, words, labels}
 }
 
 // labels are one for each token, or for each sequence of a classifier; a span has its own.
@@ -132,12 +148,13 @@ func (b Forward) bertSpan(x graph.TensorID) {
 	b.Keep(x, logits, starts, ends, start, end)
 }
 
-// robertaClassifier is RobertaClassificationHead, which has a pooler of its own, with a dropout before it and one behind it.
-func (b Forward) robertaClassifier(x, labels graph.TensorID) {
+// denseClassifier is RobertaClassificationHead (with tanh) and ElectraClassificationHead (with gelu): the first token, dropout, dense
+// and activation, dropout, and the linear layer.
+func (b Forward) denseClassifier(x, labels graph.TensorID, activation string) {
 	s := b.Spec
 	n, h, classes := int64(s.B), int64(s.H), int64(s.Labels)
 	y := b.Dropout(b.Pick(x, 1, 0), s.Dropout.Classifier)
-	y = b.Unary(graph.OpTanh, b.Project("classifier.", "dense", y, h, h, true))
+	y = b.Activation(activation, b.Project("classifier.", "dense", y, h, h, true))
 	y = b.Dropout(y, s.Dropout.Classifier)
 	logits := b.Linear(y, b.Weight("classifier.out_proj.weight", classes, h), b.Weight("classifier.out_proj.bias", classes))
 	b.KeepLogits(logits)
@@ -173,7 +190,7 @@ func (b Forward) bertMaskedLM(x, words, labels graph.TensorID) {
 // a buffer; RoBERTa counts the tokens that are no padding.
 func (b Forward) bertEmbeddings(p string, words, ids, table, types graph.TensorID) graph.TensorID {
 	s := b.Spec
-	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
+	n, seq, h := int64(s.B), int64(s.S), b.Tensor(words).Shape.At(-1)
 	counts := b.Class.Offset > 0
 	pos := b.Slice(table, 1, 0, seq)
 	if counts {
