@@ -535,7 +535,7 @@ def apply_strategy(m, case):
         k = round(math.sqrt(L)) if s == "sqrt" else int(s.split("-")[1])
         ls = layers_of(m)
         for i in range(0, L, k):
-            if case["model_type"] == "t5": segment_t5(m, ls[i:i + k], s.startswith("nested-"))
+            if case["model_type"] in ("t5", "mt5"): segment_t5(m, ls[i:i + k], s.startswith("nested-"))
             else: segment(ls[i:i + k], s.startswith("nested-"))
         return L
     if s in ("selective-attn", "selective-mlp"):

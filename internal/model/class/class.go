@@ -21,8 +21,8 @@ type Class struct {
 	Arch string
 	// Type is its model_type where that is not Arch with underscores, prefix its base_model_prefix where that is not Arch.
 	Type, prefix string
-	Heads []string  // values of `architectures` whose head and loss are modelled; the first is the default
-	Spec  spec.Spec // defaults; KVHeads and HeadDim 0: heads and H/heads; FFN 0: 4H
+	Heads        []string  // values of `architectures` whose head and loss are modelled; the first is the default
+	Spec         spec.Spec // defaults; KVHeads and HeadDim 0: heads and H/heads; FFN 0: 4H
 	// Forward emits the ops of one forward pass with loss.
 	Forward   func(Forward)
 	Constants build.Constants
@@ -85,7 +85,7 @@ type Forward struct {
 
 // Classes are the modelled classes, in the order in which they are listed to users.
 var Classes = []*Class{
-	&gpt2, &llama, &mistral, &qwen2, &qwen3, &neox, &opt, &bert, &roberta, &xlmRoberta, &camembert, &distilbert, &electra, &vit, &mixtral, &qwen3MoE, &phi, &phi3, &gemma, &gemma2, &olmo2, &starcoder2, &falcon, &bloom, &granite, &cohere, &t5, &torchEncoder, &custom,
+	&gpt2, &llama, &mistral, &qwen2, &qwen3, &neox, &opt, &bert, &roberta, &xlmRoberta, &camembert, &distilbert, &electra, &vit, &mixtral, &qwen3MoE, &phi, &phi3, &gemma, &gemma2, &olmo2, &starcoder2, &falcon, &bloom, &granite, &cohere, &t5, &mt5, &torchEncoder, &custom,
 }
 
 // hfKey names one key of a config.json and the keys of the spec that it sets. Of two names of one thing the first in the
