@@ -37,6 +37,7 @@ type Case struct {
 	ZeroGrad   string          `json:"zero_grad"`
 	LossChunks int             `json:"loss_chunks"`
 	LoRA       *spec.LoRA      `json:"lora"`
+	QLoRA      *spec.LoRA      `json:"qlora"`
 	Norm       string          `json:"norm"`
 	Result     struct {
 		BeforeBackward1 int64           `json:"before_backward_1"`
@@ -176,8 +177,8 @@ func (c *Case) Spec() (*spec.Spec, error) {
 	}
 	s.Train.LossChunks = max(1, c.LossChunks)
 	s.Norm = cmp.Or(c.Norm, s.Norm)
-	if c.LoRA != nil {
-		s.Train.LoRA, s.Train.Finetune = c.LoRA, "lora"
+	if l := cmp.Or(c.LoRA, c.QLoRA); l != nil {
+		s.Train.LoRA, s.Train.Finetune = l, "lora"
 	}
 	return s, nil
 }

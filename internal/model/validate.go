@@ -112,6 +112,14 @@ func trainProblems(s *spec.Spec) (ps []spec.Problem) {
 	} else if l.Rank > s.H {
 		add("train.lora.r", "train.lora.r %d: the rank is from 1 to H, %d", l.Rank, s.H)
 	}
+	if c := class.Of(s.Arch); l.Base != "" && c != nil {
+		switch {
+		case c.OwnLinear:
+			add("train.lora.base", "train.lora.base %s: the linear layers of arch %s are a class of its own, for which a quantised base is not modelled", l.Base, s.Arch)
+		case !c.Chunkable() || s.EmbedDim > 0 || s.MoE != nil:
+			add("train.lora.base", "train.lora.base %s: a quantised base is modelled for causal language models without experts or a projected embedding", l.Base)
+		}
+	}
 	known := linearNames(s)
 	if len(known) == 0 {
 		add("train.lora", "arch %s has no linear layers that peft names: LoRA is not modelled for it", s.Arch)

@@ -57,6 +57,8 @@ type Class struct {
 	// varies are keys of a YAML spec that may differ from the defaults although no config.json key sets them.
 	varies []string
 
+	// OwnLinear: its linear layers are no nn.Linear (GPT-2's Conv1D, Falcon's), which alone a quantised base replaces.
+	OwnLinear bool
 	// Linears are the module names of the nn.Linear and Conv1D layers inside its blocks, which are what peft can adapt; the
 	// head is left out, as peft's all-linear does. linearsOf decides where the spec matters. targets are peft's own defaults
 	// (TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING).

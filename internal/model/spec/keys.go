@@ -163,6 +163,7 @@ var Fields = []Field{
 	{Key: "train.lora.dropout", Ptr: func(s *Spec) any { return &s.Train.LoRA.Dropout }},
 	{Key: "train.lora.dtype", Ptr: func(s *Spec) any { return &s.Train.LoRA.DType }, Enum: adapters},
 	{Key: "train.lora.targets", Ptr: func(s *Spec) any { return &s.Train.LoRA.Targets }, flag: "lora"},
+	{Key: "train.lora.base", Ptr: func(s *Spec) any { return &s.Train.LoRA.Base }, Enum: []string{"nf4", "nf4-double"}, About: "Quantisation of the frozen linear layers (QLoRA, bitsandbytes): 4-bit NormalFloat, with scales in fp32 or quantised again.", flag: "qlora", help: "adapters on a base in 4 bits: r=16,… as --lora has it, and base="},
 	{Key: "parallel.dp", Ptr: func(s *Spec) any { return &s.Parallel.DP }, Low: 1},
 	{Key: "parallel.zero", Ptr: func(s *Spec) any { return &s.Parallel.Zero }},
 	{Key: "parallel.tp", Ptr: func(s *Spec) any { return &s.Parallel.TP }, Low: 1},

@@ -147,6 +147,8 @@ type LoRA struct {
 	Dropout float64  `yaml:"dropout" json:"dropout"`
 	DType   string   `yaml:"dtype,omitempty" json:"dtype,omitempty"`     // default fp32, as peft makes them
 	Targets []string `yaml:"targets,omitempty" json:"targets,omitempty"` // module names, such as q_proj
+	// Base is how the frozen linear layers are quantised (QLoRA): nf4, or nf4-double with quantised scales; empty: they are not.
+	Base string `yaml:"base,omitempty" json:"base,omitempty"`
 }
 
 // Parallel holds the parallel degrees. Anything but 1 (and zero: 0) is refused: it is not modelled.
