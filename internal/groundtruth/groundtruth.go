@@ -151,7 +151,7 @@ func (c *Case) ConfigJSON() ([]byte, error) {
 	}
 	cfg["model_type"] = c.ModelType
 	if head := strings.TrimPrefix(c.Auto, "AutoModel"); slices.Contains([]string{"ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"}, head) {
-		cfg["architectures"] = []string{map[string]string{"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert", "distilbert": "DistilBert", "electra": "Electra", "albert": "Albert"}[c.ModelType] + head}
+		cfg["architectures"] = []string{map[string]string{"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert", "distilbert": "DistilBert", "electra": "Electra", "llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3", "mixtral": "Mixtral", "qwen3_moe": "Qwen3Moe", "phi": "Phi", "phi3": "Phi3", "gemma": "Gemma", "gemma2": "Gemma2", "olmo2": "Olmo2", "starcoder2": "Starcoder2"}[c.ModelType] + head}
 	}
 	return json.Marshal(cfg)
 }

@@ -262,7 +262,7 @@ func TestLoadHFNamesWhatItFilledIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"S 2048", "B 1", "kv_heads 32 (one a query head)", "head_dim 128 (H/heads)", "vocab 32000", "dtype bf16", "attention sdpa", "norm rmsnorm", "optimizer adamw", "logits kept during backward",
+		"architectures LlamaForCausalLM", "S 2048", "B 1", "kv_heads 32 (one a query head)", "head_dim 128 (H/heads)", "vocab 32000", "dtype bf16", "attention sdpa", "norm rmsnorm", "optimizer adamw", "logits kept during backward",
 	}
 	if diff := cmp.Diff(want, s.Defaults); diff != "" {
 		t.Error(diff)

@@ -145,6 +145,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"attention auto", minimal + "attention: auto\n", `7:12: attention: auto names no kernel, and the kernel decides whether S×S scores exist: write one of eager, sdpa, math, flash2`},
 		{"attention flash", minimal + "attention: flash\n", `7:12: attention: flash is not one of eager, sdpa, math, flash2 (did you mean "sdpa", which takes PyTorch's flash kernel, or "flash2", the flash-attn package?)`},
 		{"arch", minimal + "arch: mamba\n", `7:7: arch "mamba" is not modelled: modelled are gpt2, llama, mistral, qwen2, qwen3, gpt-neox, opt, bert, roberta, xlm-roberta, camembert, distilbert, electra, vit, mixtral, qwen3-moe, phi, phi3, gemma, gemma2, olmo2, starcoder2, falcon, bloom, granite, cohere, t5, mt5, torch-encoder, custom`},
+		{"labels_of of another class", minimal + "arch: llama\nlabels: 2\nlabels_of: span\n", `9:12: labels_of span: arch llama has no such head`},
 		{"arch typo", minimal + "arch: lama\n", `7:7: arch "lama" is not modelled: modelled are gpt2, llama, mistral, qwen2, qwen3, gpt-neox, opt, bert, roberta, xlm-roberta, camembert, distilbert, electra, vit, mixtral, qwen3-moe, phi, phi3, gemma, gemma2, olmo2, starcoder2, falcon, bloom, granite, cohere, t5, mt5, torch-encoder, custom (nearest: "llama")`},
 		{"bias off where the class has it", minimal + "bias: false\n", `7:7: bias: false does not suit arch gpt2: give its places apart`},
 		{"custom experts", minimal + "arch: custom\nops: [gelu]\nmoe: {experts: 4}\n", `9:6: moe needs experts and top_k, such as {experts: 8, top_k: 2}`},

@@ -13,7 +13,7 @@ import (
 // Chunkable is true if the model's head and loss can be computed in parts: of causal language models.
 func Chunkable(s *spec.Spec) bool {
 	c := class.Of(s.Arch)
-	return c != nil && c.Chunkable()
+	return c != nil && c.Causal() && s.Labels == 0
 }
 
 // problems are the contradictions among the values of a filled spec.
@@ -59,6 +59,9 @@ func problems(s *spec.Spec) []spec.Problem {
 	}
 	if s.LabelsOf != "" && s.Labels == 0 {
 		add("labels_of", "labels_of %s: only a classifier has labels: give labels", s.LabelsOf)
+	}
+	if s.LabelsOf != "" && c != nil && !c.Labels(s.LabelsOf) {
+		add("labels_of", "labels_of %s: arch %s has no such head", s.LabelsOf, s.Arch)
 	}
 	if s.LabelsOf == "span" && s.Labels > 0 && s.Labels != 2 {
 		add("labels", "labels %d: a span has two ends: labels_of span goes with labels 2", s.Labels)
@@ -116,7 +119,7 @@ func trainProblems(s *spec.Spec) (ps []spec.Problem) {
 		switch {
 		case c.OwnLinear:
 			add("train.lora.base", "train.lora.base %s: the linear layers of arch %s are a class of its own, for which a quantised base is not modelled", l.Base, s.Arch)
-		case !c.Chunkable() || s.EmbedDim > 0 || s.MoE != nil:
+		case !Chunkable(s) || s.EmbedDim > 0 || s.MoE != nil:
 			add("train.lora.base", "train.lora.base %s: a quantised base is modelled for causal language models without experts or a projected embedding", l.Base)
 		}
 	}

@@ -26,6 +26,7 @@ var bert = Class{
 	Constants: build.Constants{LayerNormEps: 1e-12},
 	Derive:    bertConfig,
 	encode:    bertToConfig,
+	Defaults:  bertDefaults,
 	parts:     bertParts,
 	autoOf:    bertAuto,
 }
@@ -273,6 +274,12 @@ func bertConfig(c *Config, s *spec.Spec) {
 	if v := c.Get("classifier_dropout"); v != nil {
 		c.Spec["dropout.classifier"] = v
 		c.Value(s, spec.FieldOf("dropout.classifier"), v)
+	}
+}
+
+func bertDefaults(s *spec.Spec, given func(key string) bool) {
+	if s.Labels > 0 && !given("dropout.classifier") {
+		s.Dropout.Classifier = s.Dropout.Residual
 	}
 }
 

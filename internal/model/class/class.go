@@ -76,6 +76,8 @@ type Class struct {
 	parts  parts
 	auto   string
 	autoOf func(*spec.Spec) string
+	// causal: a causal language model, although autoOf has other heads.
+	causal bool
 	tuple  bool
 }
 
@@ -115,8 +117,18 @@ func (c *Class) ModelType() string { return cmp.Or(c.Type, strings.ReplaceAll(c.
 // base is the module that holds all but the head.
 func (c *Class) base() string { return cmp.Or(c.prefix, c.Arch) }
 
-// Chunkable is true for the classes whose head and loss can be computed in parts: causal language models.
-func (c *Class) Chunkable() bool { return len(c.Heads) > 0 && c.auto == "" && c.autoOf == nil }
+// labelHeads are the ends of the names of the heads that label the sequence, every token, or the ends of a span.
+var labelHeads = map[string]string{"": forSequences, "sequence": forSequences, "tokens": forTokens, "span": "ForQuestionAnswering"}
+
+// Labels is true if a head of the class labels that; see Spec.LabelsOf.
+func (c *Class) Labels(of string) bool {
+	return slices.ContainsFunc(c.Heads, func(h string) bool { return strings.HasSuffix(h, labelHeads[of]) })
+}
+
+// Causal is true for the causal language models.
+func (c *Class) Causal() bool {
+	return len(c.Heads) > 0 && c.auto == "" && (c.autoOf == nil || c.causal)
+}
 
 // Archs are the names of the modelled classes, as in Spec.Arch.
 func Archs() []string {

@@ -39,6 +39,7 @@ var distilbert = Class{
 	Constants: build.Constants{LayerNormEps: 1e-12},
 	Derive:    distilbertConfig,
 	encode:    distilbertToConfig,
+	Defaults:  distilbertDefaults,
 	parts: parts{
 		"attn": module("attention"), "mlp": {Kind: "method", At: []string{"ffn.ff_chunk"}}, "core": core("attention"),
 		"act": fan("ffn.activation", "ffn", "lin2"),
@@ -141,13 +142,23 @@ func distilbertDropout(s *spec.Spec) string {
 	return "seq_classif_dropout"
 }
 
+func distilbertDefaults(s *spec.Spec, given func(key string) bool) {
+	if s.Labels == 0 || given("dropout.classifier") {
+		return
+	}
+	switch s.LabelsOf {
+	case "tokens":
+		s.Dropout.Classifier = s.Dropout.Residual
+	case "span":
+		s.Dropout.Classifier = .1
+	default:
+		s.Dropout.Classifier = .2
+	}
+}
+
 func distilbertConfig(c *Config, s *spec.Spec) {
 	if !c.head(s) {
 		return
-	}
-	s.Dropout.Classifier = .2
-	if s.LabelsOf != "" {
-		s.Dropout.Classifier = .1
 	}
 	if v := c.Get(distilbertDropout(s)); v != nil {
 		c.Spec["dropout.classifier"] = v

@@ -146,7 +146,7 @@ var Fields = []Field{
 	{Key: "image.patch", Ptr: func(s *Spec) any { return &s.Image.Patch }, Low: 1},
 	{Key: "image.channels", Ptr: func(s *Spec) any { return &s.Image.Channels }, Low: 1},
 	{Key: "labels", Ptr: func(s *Spec) any { return &s.Labels }, Low: 1, About: "Classes of a classifier head."},
-	{Key: "labels_of", Ptr: func(s *Spec) any { return &s.LabelsOf }, Enum: []string{"sequence", "tokens", "span"}, About: "What BERT and RoBERTa label: the sequence (default); every token; the two ends of a span (question answering)."},
+	{Key: "labels_of", Ptr: func(s *Spec) any { return &s.LabelsOf }, Enum: []string{"sequence", "tokens", "span"}, About: "What a classifier labels: the sequence (default); every token; the two ends of a span (question answering)."},
 	{Key: "token_types", Ptr: func(s *Spec) any { return &s.Types }, Low: 1, About: "Token types (bert and roberta)."},
 	{Key: "embedding_dim", Ptr: func(s *Spec) any { return &s.EmbedDim }, Low: 1, About: "Width of the token table (default H)."},
 	{Key: "need_weights", Ptr: func(s *Spec) any { return &s.NeedWeights }, About: "nn.MultiheadAttention returns its weights: bmm and softmax instead of SDPA (torch-encoder)."},

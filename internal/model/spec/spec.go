@@ -64,7 +64,7 @@ type Spec struct {
 	Image *Image `yaml:"image,omitempty" json:"image,omitempty"`
 	// Labels is the number of classes of a classifier head (vit, torch-encoder, custom).
 	Labels int `yaml:"labels,omitempty" json:"labels,omitempty"`
-	// LabelsOf is what is labelled (bert, roberta): the sequence, every token, or the first and the last token of a span.
+	// LabelsOf is what a classifier labels: the sequence, every token, or the first and the last token of a span.
 	LabelsOf string `yaml:"labels_of,omitempty" json:"labels_of,omitempty"`
 	// Types is the number of token types of bert and roberta embeddings.
 	Types int `yaml:"token_types,omitempty" json:"token_types,omitempty"`
