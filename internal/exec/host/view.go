@@ -67,10 +67,10 @@ func reduced(v view, kept graph.Dims) []float32 {
 	return out
 }
 
+// plus adds y to x in place.
 func plus(x, y []float32) []float32 {
-	r := make([]float32, len(x))
-	for i := range r {
-		r[i] = x[i] + y[i]
+	for i := range x {
+		x[i] += y[i]
 	}
-	return r
+	return x
 }

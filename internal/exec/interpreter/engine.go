@@ -70,8 +70,8 @@ type engine struct {
 	again  int    // how deep recomputes are nested
 	seen   []exec.Observation
 
-	mem    []byte    // of the last glance
-	values []float32 // of the last glance
+	mem  []byte        // of the last glance
+	work gpu.Workspace // of the last glance
 
 	phase  memory.Phase
 	result *stepLevels
