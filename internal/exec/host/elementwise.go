@@ -35,14 +35,6 @@ func unary(f func(x float64) float64) func(c *call) {
 	}
 }
 
-func each(x []float32, f func(float32) float32) []float32 {
-	r := make([]float32, len(x))
-	for i, v := range x {
-		r[i] = f(v)
-	}
-	return r
-}
-
 // power is xⁿ for small whole n.
 func power(x, n float32) float32 {
 	r := float32(1)
