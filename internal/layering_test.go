@@ -35,7 +35,7 @@ var layers = map[string][]string{
 	"internal/plan":             {"internal/unit", "internal/document", "internal/model/graph", "internal/model/spec", "internal/model"},
 	"internal/memory":           {"internal/model/dtype", "internal/model/graph", "internal/unit", "internal/gpu", "internal/hugepage", "internal/optimizer", "internal/model/spec", "internal/model/build", "internal/model", "internal/plan"},
 	"internal/certificate":      {"internal/model/graph", "internal/gpu", "internal/model/spec", "internal/plan", "internal/memory"},
-	"internal/exec":             {"internal/unit", "internal/memory"},
+	"internal/exec":             {"internal/unit", "internal/model/graph", "internal/plan", "internal/memory"},
 	"internal/exec/random":      {},
 	"internal/exec/host":        {"internal/model/dtype", "internal/model/graph", "internal/unit", "internal/gpu", "internal/exec/random"},
 	"internal/exec/interpreter": {"internal/model/dtype", "internal/model/graph", "internal/unit", "internal/gpu", "internal/memory", "internal/exec", "internal/exec/random"},
