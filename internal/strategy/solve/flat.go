@@ -30,11 +30,7 @@ func SolveFlat(ctx context.Context, p *Problem) (*Solution, error) {
 	if least.Peak > p.Budget {
 		return nil, &InfeasibleError{Budget: p.Budget, Needed: least.Peak}
 	}
-	best, err := deepen(ctx, p, g, least)
-	if err != nil {
-		return nil, err
-	}
-	return p.sortRuns(best), nil
+	return deepen(ctx, p, g, least)
 }
 
 // MinPeak returns the plan with the lowest peak, the fastest of those, whatever the problem's budget.
@@ -48,7 +44,7 @@ func MinPeak(ctx context.Context, p *Problem) (*Solution, error) {
 	}
 	q := *p
 	q.Budget = least.Peak
-	return SolveFlat(ctx, &q)
+	return deepen(ctx, &q, newGraph(&q), least)
 }
 
 // minPeak returns a plan with the lowest peak of all, without care for its time. A narrow run gives a peak that the full
