@@ -34,6 +34,8 @@ type search struct {
 	at       [][]label // by node, in order of time
 	stats    Stats
 
+	pairs [][][]bool // superfluous ones by node; nil: not asked for
+
 	cursors []cursor
 	heads   []*cursor
 	lines   []line
@@ -96,6 +98,9 @@ func (s *search) run(ctx context.Context) error {
 		s.at = make([][]label, n+1)
 	}
 	s.at[n] = []label{{}}
+	if s.pairs == nil && s.width == 0 && !s.timeless {
+		s.pairs = s.g.superfluous()
+	}
 	s.stats = Stats{}
 	edges, limits := s.g.worthwhile(s.all, s.upper)
 	s.limits = limits
@@ -121,11 +126,15 @@ type cursor struct {
 	v    label
 	e    *edge
 	list []label
+	skip []bool // by option behind it: the pair is superfluous
 }
 
 // load makes the label that the cursor stands on and reports whether there is one that can be of use: not after one with
 // the edge's own rows, which beats all after it.
 func (h *cursor) load(timeless bool) bool {
+	for h.skip != nil && int(h.v.next) < len(h.list) && h.skip[h.list[h.v.next].edge] {
+		h.v.next++
+	}
 	if int(h.v.next) == len(h.list) {
 		return false
 	}
@@ -147,6 +156,9 @@ func (s *search) merge(ctx context.Context, i int, edges []int32) error {
 	for _, k := range edges {
 		e := &s.g.nodes[i].edges[k]
 		h := cursor{v: label{edge: k}, e: e, list: s.at[e.to]}
+		if s.pairs != nil && s.width == 0 && s.pairs[i] != nil {
+			h.skip = s.pairs[i][k]
+		}
 		if h.load(s.timeless) {
 			s.cursors = append(s.cursors, h)
 			heads = append(heads, &s.cursors[len(s.cursors)-1])
