@@ -35,6 +35,12 @@ var classParameters = map[string]int64{
 	"granite":    6738415616,
 	"cohere":     34980831232,
 	"t5":         60506624,
+
+	"xlm-roberta": 109514298,
+	"camembert":   109514298,
+	"distilbert":  66985530,
+	"electra":     13546682,
+	"mt5":         172119424,
 }
 
 // The presets' sizes and switches give the parameters that were counted on the Hugging Face class of each.
@@ -162,14 +168,21 @@ func countParameters(s *spec.Spec) int64 {
 		if s.FinalNorm {
 			n += norm
 		}
-	case "bert", "roberta":
+	case "bert", "roberta", "xlm-roberta", "camembert", "distilbert":
 		n += int64(s.MaxS+s.Types)*h + norm + h*h + h + norm // embeddings; the head's dense and norm
+	case "electra":
+		n += int64(s.MaxS+s.Types)*e + 2*e + e + 2*e // embeddings; the head's bias and norm
+		if e == h {
+			n += h * h
+		} else {
+			n += h
+		}
 	case "vit":
 		p := int64(s.Image.Patch)
 		n += int64(s.Image.Channels)*p*p*h + h + h + int64(s.S)*h + norm + (h+1)*int64(s.Labels)
 	case "bloom":
 		n += 2 * norm
-	case "t5":
+	case "t5", "mt5":
 		n += int64(s.DecoderL)*(2*attn+mlp(int64(s.FFN))+3*norm) + 2*norm + 2*32*heads // relative biases of 32 buckets
 	default:
 		n += norm

@@ -2,7 +2,7 @@ package class
 
 import "ckptplan/internal/model/spec"
 
-var qwen3MoE = Class{
+var qwen3MoE = classifying(Class{
 	Arch: "qwen3-moe", Heads: []string{"Qwen3MoeForCausalLM"},
 	Modules: Concat(attnProjections, []string{"self_attn.", "mlp.experts.", "mlp.", ""}),
 	Spec: spec.Spec{
@@ -26,7 +26,7 @@ var qwen3MoE = Class{
 	Derive:    qwen3MoEWindow,
 	encode:    qwenToConfig,
 	parts:     attentionParts.with(parts{"mlp": module("mlp")}),
-}
+}, forSequences, forTokens)
 
 // qwen3MoEWindow: all layers slide.
 func qwen3MoEWindow(c *Config, s *spec.Spec) { qwenSlides(c, s) }
