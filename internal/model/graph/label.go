@@ -53,7 +53,10 @@ func (g *Graph) source(t TensorID) ParamID {
 		case x.Param >= 0:
 			return x.Param
 		case g.Storages[x.Storage].Role == Parameter:
-			p, _ := slices.BinarySearchFunc(g.Params, x.Storage, func(p Param, s StorageID) int { return cmp.Compare(g.Tensors[p.Tensor].Storage, s) })
+			p, ok := slices.BinarySearchFunc(g.Params, x.Storage, func(p Param, s StorageID) int { return cmp.Compare(g.Tensors[p.Tensor].Storage, s) })
+			if !ok {
+				return None
+			}
 			return ParamID(p)
 		case x.Producer < 0:
 			return None

@@ -10,7 +10,8 @@ import (
 //
 // Method: the backward recurrence of search over the graph of newGraph, exact to the byte. A label is dropped if the least
 // that the blocks before it can save does not fit on top of it, or if a Lagrangian bound on their time (Dual) shows that
-// it cannot beat a known plan; that plan comes from the same recurrence with a few labels a node.
+// it cannot beat a known plan; that plan comes from the same recurrence with a few labels a node. Of equal neighbours, pairs
+// of options that another pair makes superfluous are left out.
 //
 // The number of labels is not polynomial in theory; 126 different blocks with 7 options keep about a thousand a block.
 // The optimum is over sums of modelled times on a fixed chain with these numbers: it says nothing about kernels that
