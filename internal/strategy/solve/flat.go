@@ -31,7 +31,7 @@ func SolveFlat(ctx context.Context, p *Problem) (*Solution, error) {
 	if least.Peak > p.Budget {
 		return nil, &InfeasibleError{Budget: p.Budget, Needed: least.Peak}
 	}
-	return deepen(ctx, p, g, least)
+	return fastest(ctx, p, g, least)
 }
 
 // MinPeak returns the plan with the lowest peak, the fastest of those, whatever the problem's budget.
@@ -45,7 +45,16 @@ func MinPeak(ctx context.Context, p *Problem) (*Solution, error) {
 	}
 	q := *p
 	q.Budget = least.Peak
-	return deepen(ctx, &q, newGraph(&q), least)
+	return fastest(ctx, &q, newGraph(&q), least)
+}
+
+// fastest is deepen's plan with its runs in order.
+func fastest(ctx context.Context, p *Problem, g *graph, least *Solution) (*Solution, error) {
+	best, err := deepen(ctx, p, g, least)
+	if err != nil {
+		return nil, err
+	}
+	return p.sortRuns(best), nil
 }
 
 // minPeak returns a plan with the lowest peak of all, without care for its time. A narrow run gives a peak that the full

@@ -98,7 +98,7 @@ func (s *search) run(ctx context.Context) error {
 		s.at = make([][]label, n+1)
 	}
 	s.at[n] = []label{{}}
-	if s.pairs == nil && s.width == 0 && !s.timeless {
+	if s.pairs == nil && s.width == 0 && !s.timeless && s.g.blocks >= manyBlocks {
 		s.pairs = s.g.superfluous()
 	}
 	s.stats = Stats{}

@@ -5,6 +5,9 @@ import (
 	"slices"
 )
 
+// manyBlocks is the number of blocks from which pairs are looked at. Fewer have few labels without that.
+const manyBlocks = 64
+
 // superfluous says for every node that a block and an equal one follow, by option of the first and of the second, which
 // pairs no plan needs: those that another pair beats or equals in all that it keeps and needs, which takes less time, or as
 // long with a first option that comes earlier in an order of the options. A product kept in each of two layers is such a
