@@ -11,6 +11,7 @@ import (
 	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy"
+	"ckptplan/internal/strategy/menu"
 	"ckptplan/internal/unit"
 )
 
@@ -37,8 +38,8 @@ func TestObjectivesOnOwnGraph(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		options := strategy.Options(p.Graph, 0)
-		for _, o := range strategy.Options(p.Graph, 1) {
+		options := menu.Options(p.Graph, 0)
+		for _, o := range menu.Options(p.Graph, 1) {
 			if !slices.ContainsFunc(options, func(x plan.Option) bool { return x.Name == o.Name }) {
 				options = append(options, o)
 			}

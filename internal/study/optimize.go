@@ -164,11 +164,7 @@ func (s *Study) certified(ctx context.Context, res *strategy.Result) (*Optimizat
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.program()
-	if err != nil {
-		return nil, err
-	}
-	c, err := strategy.Certify(ctx, p, s.Request.Request, res)
+	c, err := strategy.Certify(ctx, s.Request.Request, res)
 	if err != nil {
 		return nil, err
 	}

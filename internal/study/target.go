@@ -22,7 +22,7 @@ func (s *Study) restricted(ctx context.Context) (*Optimization, error) {
 	case err != nil:
 		return nil, err
 	}
-	price := res.Price()
+	price := res.Overhead()
 	free := &Simulation{Choice: Choice{Name: "unrestricted", Plan: res.Free.Plan}, Timeline: res.Free.Timeline}
 	o, err := s.optimization(res.Result, free)
 	if err != nil {
