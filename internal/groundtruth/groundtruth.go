@@ -76,17 +76,18 @@ type Peak struct {
 	Op    string `json:"op"`
 }
 
-// The files of cases: those that the project was given, and its own.
+// The files of cases: those that the project was given, its own, and those of the decoders that came last.
 const (
-	Given = "cases.json"
-	Own   = "extra-cases.json"
+	Given    = "cases.json"
+	Own      = "extra-cases.json"
+	Decoders = "decoder-cases.json"
 )
 
-// Load reads the cases of the named files; without a name, of both.
+// Load reads the cases of the named files; without a name, of all.
 func Load(t testing.TB, files ...string) []*Case {
 	t.Helper()
 	if len(files) == 0 {
-		files = []string{Given, Own}
+		files = []string{Given, Own, Decoders}
 	}
 	var all []*Case
 	dir := Dir(t)

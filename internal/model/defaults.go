@@ -46,7 +46,7 @@ func fill(s *spec.Spec, given func(string) bool) {
 func sized(key string) bool {
 	switch key {
 	case "name", "arch", "L", "S", "H", "B", "heads", "dtype", "kv_heads", "head_dim", "ffn", "max_positions", "decoder_L", "decoder_S",
-		"attention", "checkpoint", "layer_types", "embedding_dim", "final_norm", "dropout.classifier":
+		"attention", "checkpoint", "layer_types", "rotary_layers", "embedding_dim", "final_norm", "dropout.classifier":
 		return true
 	}
 	return strings.HasPrefix(key, "train.") || strings.HasPrefix(key, "parallel.")

@@ -12,29 +12,34 @@ import (
 // classParameters are the parameters of each class's default configuration, counted on the classes of transformers
 // 5.12 on the meta device (tied weights once).
 var classParameters = map[string]int64{
-	"gpt2":       124439808,
-	"llama":      6738415616,
-	"mistral":    7241732096,
-	"qwen2":      12049846272,
-	"qwen3":      12049461248,
-	"gpt_neox":   20554567680,
-	"opt":        125239296,
-	"bert":       109514298,
-	"roberta":    124696665,
-	"vit":        85800194,
-	"mixtral":    46702792704,
-	"qwen3_moe":  15350731776,
-	"phi":        1418270720,
-	"phi3":       3821079552,
-	"gemma":      8537680896,
-	"gemma2":     2614341888,
-	"olmo2":      6888624128,
-	"starcoder2": 3030371328,
-	"falcon":     6921720704,
-	"bloom":      16156544,
-	"granite":    6738415616,
-	"cohere":     34980831232,
-	"t5":         60506624,
+	"gpt2":        124439808,
+	"llama":       6738415616,
+	"mistral":     7241732096,
+	"qwen2":       12049846272,
+	"qwen3":       12049461248,
+	"gpt_neox":    20554567680,
+	"opt":         125239296,
+	"bert":        109514298,
+	"roberta":     124696665,
+	"vit":         85800194,
+	"mixtral":     46702792704,
+	"qwen3_moe":   15350731776,
+	"phi":         1418270720,
+	"phi3":        3821079552,
+	"gemma":       8537680896,
+	"gemma2":      2614341888,
+	"olmo2":       6888624128,
+	"olmo3":       6888624128,
+	"smollm3":     3075098624,
+	"glm4":        9400279040,
+	"qwen2_moe":   14315784192,
+	"gemma3_text": 2628658432,
+	"starcoder2":  3030371328,
+	"falcon":      6921720704,
+	"bloom":       16156544,
+	"granite":     6738415616,
+	"cohere":      34980831232,
+	"t5":          60506624,
 }
 
 // The presets' sizes and switches give the parameters that were counted on the Hugging Face class of each.
@@ -111,7 +116,7 @@ func countParameters(s *spec.Spec) int64 {
 	}
 	attn := h*hd*(heads+2*kv) + bias(s.Bias.QKV, hd*(heads+2*kv)) + hd*heads*h + bias(s.Bias.Out, h)
 	if s.QKNorm {
-		if s.Arch == "olmo2" { // over all heads together
+		if s.Arch == "olmo2" || s.Arch == "olmo3" { // over all heads together
 			attn += hd * (heads + kv)
 		} else {
 			attn += 2 * hd
@@ -132,13 +137,16 @@ func countParameters(s *spec.Spec) int64 {
 		if s.ParallelResidual && !s.NewDecoder {
 			norms = 1
 		}
-	case "gemma2":
+	case "gemma2", "gemma3-text", "glm4":
 		norms = 4
 	}
 	n := int64(s.L) * (attn + norms*norm)
 	for l := range s.L {
 		if m := s.MoE; m != nil && !slices.Contains(m.DenseLayers, l) && (l+1)%m.SparseStep == 0 {
 			n += int64(m.Experts) * (mlp(int64(m.FFN)) + h)
+			if m.SharedFFN > 0 {
+				n += mlp(int64(m.SharedFFN)) + h // and its gate
+			}
 		} else {
 			n += mlp(int64(s.FFN))
 		}
