@@ -23,6 +23,9 @@ func (c *compiler) apply(op *graph.Op) {
 			}
 		}
 		if s == nil {
+			if k := steps[i].Out.Input(); k >= 0 && op.Row().Together&(1<<k) != 0 {
+				c.unused = append(c.unused, c.step(op, &steps[i]))
+			}
 			continue
 		}
 		if s.How == graph.Release {

@@ -82,9 +82,6 @@ func fillSizes(s *spec.Spec, c *class.Class, given func(string) bool) {
 	if absent("final_norm") {
 		s.FinalNorm = c.Spec.FinalNorm && s.NormOrder == "pre"
 	}
-	if absent("dropout.classifier") && c.Honours("dropout.classifier") && s.Labels > 0 {
-		s.Dropout.Classifier = s.Dropout.Residual
-	}
 	if s.EmbedDim == s.H {
 		s.EmbedDim = 0 // no projection
 	}

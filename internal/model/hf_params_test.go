@@ -12,34 +12,41 @@ import (
 // classParameters are the parameters of each class's default configuration, counted on the classes of transformers
 // 5.12 on the meta device (tied weights once).
 var classParameters = map[string]int64{
-	"gpt2":        124439808,
-	"llama":       6738415616,
-	"mistral":     7241732096,
-	"qwen2":       12049846272,
-	"qwen3":       12049461248,
-	"gpt_neox":    20554567680,
-	"opt":         125239296,
-	"bert":        109514298,
-	"roberta":     124696665,
-	"vit":         85800194,
-	"mixtral":     46702792704,
-	"qwen3_moe":   15350731776,
-	"phi":         1418270720,
-	"phi3":        3821079552,
-	"gemma":       8537680896,
-	"gemma2":      2614341888,
-	"olmo2":       6888624128,
+	"gpt2":       124439808,
+	"llama":      6738415616,
+	"mistral":    7241732096,
+	"qwen2":      12049846272,
+	"qwen3":      12049461248,
+	"gpt_neox":   20554567680,
+	"opt":        125239296,
+	"bert":       109514298,
+	"roberta":    124696665,
+	"vit":        85800194,
+	"mixtral":    46702792704,
+	"qwen3_moe":  15350731776,
+	"phi":        1418270720,
+	"phi3":       3821079552,
+	"gemma":      8537680896,
+	"gemma2":     2614341888,
+	"olmo2":      6888624128,
+	"starcoder2": 3030371328,
+	"falcon":     6921720704,
+	"bloom":      16156544,
+	"granite":    6738415616,
+	"cohere":     34980831232,
+	"t5":         60506624,
+
+	"xlm-roberta": 109514298,
+	"camembert":   109514298,
+	"distilbert":  66985530,
+	"electra":     13546682,
+	"mt5":         172119424,
+
 	"olmo3":       6888624128,
 	"smollm3":     3075098624,
 	"glm4":        9400279040,
 	"qwen2_moe":   14315784192,
 	"gemma3_text": 2628658432,
-	"starcoder2":  3030371328,
-	"falcon":      6921720704,
-	"bloom":       16156544,
-	"granite":     6738415616,
-	"cohere":      34980831232,
-	"t5":          60506624,
 }
 
 // The presets' sizes and switches give the parameters that were counted on the Hugging Face class of each.
@@ -170,14 +177,21 @@ func countParameters(s *spec.Spec) int64 {
 		if s.FinalNorm {
 			n += norm
 		}
-	case "bert", "roberta":
+	case "bert", "roberta", "xlm-roberta", "camembert", "distilbert":
 		n += int64(s.MaxS+s.Types)*h + norm + h*h + h + norm // embeddings; the head's dense and norm
+	case "electra":
+		n += int64(s.MaxS+s.Types)*e + 2*e + e + 2*e // embeddings; the head's bias and norm
+		if e == h {
+			n += h * h
+		} else {
+			n += h
+		}
 	case "vit":
 		p := int64(s.Image.Patch)
 		n += int64(s.Image.Channels)*p*p*h + h + h + int64(s.S)*h + norm + (h+1)*int64(s.Labels)
 	case "bloom":
 		n += 2 * norm
-	case "t5":
+	case "t5", "mt5":
 		n += int64(s.DecoderL)*(2*attn+mlp(int64(s.FFN))+3*norm) + 2*norm + 2*32*heads // relative biases of 32 buckets
 	default:
 		n += norm

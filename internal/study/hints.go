@@ -68,7 +68,7 @@ func changes(s *spec.Spec, full bool) []change {
 		drop := false
 		cs = append(cs, change{words: "free the logits before backward", flags: "--keep-logits=false", settings: model.Overrides{KeepLogits: &drop}})
 	}
-	if chunks := min(parts, s.S); s.Chunkable() && s.Train.LossChunks <= 1 && chunks > 1 { // a micro batch of 1 has S tokens
+	if chunks := min(parts, s.S); model.Chunkable(s) && s.Train.LossChunks <= 1 && chunks > 1 { // a micro batch of 1 has S tokens
 		cs = append(cs, change{words: fmt.Sprintf("head and loss in %d parts, each recomputed", chunks), settings: model.Overrides{LossChunks: &chunks}}.flagged())
 	}
 	if s.Activation == composed {

@@ -56,7 +56,7 @@ func (b Forward) decoder(d decoder) {
 	s := b.Spec
 	n, seq, h, v := int64(s.B), int64(s.S), int64(s.H), int64(s.Vocab)
 	ids := b.Static("input_ids", graph.Input, dtype.I64, graph.Shape(n, seq))
-	labels := b.Static("labels", graph.Input, dtype.I64, graph.Shape(n, seq))
+	labels := b.labels()
 	invFreqs := []graph.TensorID{b.InverseFrequencies()}
 	if d.typedTables && b.mixesTypes() {
 		invFreqs = append(invFreqs, b.InverseFrequencies())
@@ -95,7 +95,7 @@ func (b Forward) decoder(d decoder) {
 	b.Begin("head", graph.None)
 	y := d.norm(b, x, "model.norm", h)
 	b.Keep(embeds, x, pos, o.tables[0].cos, o.tables[0].sin, o.tables[1].cos, o.tables[1].sin, o.masks.Full, o.masks.Sliding)
-	b.LmHead(y, table, "lm_head", labels)
+	b.decoderHead(y, table, ids, labels, "lm_head")
 }
 
 // decoderLayer is a layer's forward; the model's loop holds its input until it returns.

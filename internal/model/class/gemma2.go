@@ -5,7 +5,7 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-var gemma2 = Class{
+var gemma2 = classifying(Class{
 	Arch: "gemma2", Own: []string{"norm"}, Heads: []string{"Gemma2ForCausalLM"},
 	Modules: attnFirst,
 	Spec: spec.Spec{
@@ -22,7 +22,7 @@ var gemma2 = Class{
 	encode:   gemma2ToConfig,
 	Defaults: gemma2Defaults,
 	parts:    gatedParts.with(parts{"norm2": fan("pre_feedforward_layernorm", "mlp", "gate_proj", "up_proj")}),
-}
+}, forSequences, forTokens)
 
 func gemma2Config(c *Config, s *spec.Spec) {
 	s.LogitSoftcap = !c.Null("final_logit_softcapping")

@@ -6,8 +6,8 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-var gemma3 = Class{
-	Arch: "gemma3-text", Own: []string{"norm"}, Heads: []string{"Gemma3ForCausalLM"},
+var gemma3 = classifying(Class{
+	Arch: "gemma3-text", Own: []string{"norm"}, Heads: []string{"Gemma3ForCausalLM", "Gemma3TextForSequenceClassification"},
 	Modules: attnFirst,
 	Spec: spec.Spec{
 		L: 26, H: 2304, Heads: 8, KVHeads: 4, HeadDim: 256, FFN: 9216, Vocab: 262208, MaxS: 131072, Norm: "rmsnorm", NormOrder: "pre",
@@ -24,7 +24,7 @@ var gemma3 = Class{
 	encode:    gemma3ToConfig,
 	Defaults:  slideBut(6),
 	parts:     gemma2.parts,
-}
+})
 
 // gemma3Config: attn_logit_softcapping is a field of the configuration that the class does not read.
 func gemma3Config(c *Config, s *spec.Spec) {

@@ -6,7 +6,7 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-var glm4 = Class{
+var glm4 = classifying(Class{
 	Arch: "glm4", Heads: []string{"Glm4ForCausalLM"},
 	Modules: attnFirst,
 	Spec: spec.Spec{
@@ -19,7 +19,7 @@ var glm4 = Class{
 	Targets:   qvTargets, // not in peft's table
 	Constants: build.Constants{RMSNormEps: 1.5625e-7},
 	parts:     attentionParts.with(parts{"mlp": module("mlp"), "norm2": phi3.parts["norm2"], "act": phi3.parts["act"]}),
-}
+}, forSequences, forTokens)
 
 // glm4 is Glm4ForCausalLM: norms before and after each sublayer, one projection for gate and up, rotary over neighbouring
 // pairs of a part of each head. Source: transformers/models/glm4/modeling_glm4.py.

@@ -8,7 +8,7 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-var mixtral = Class{
+var mixtral = classifying(Class{
 	Arch: "mixtral", Heads: []string{"MixtralForCausalLM"},
 	Modules: attnFirst,
 	Spec: spec.Spec{
@@ -25,7 +25,7 @@ var mixtral = Class{
 	Targets: qvTargets,
 	Derive:  mixtralConfig,
 	parts:   attentionParts.with(parts{"mlp": module("mlp")}),
-}
+}, forSequences, forTokens)
 
 // mixtral is MixtralForCausalLM; Qwen3-MoE differs by Spec: norms on q and k, dense layers, an optional renormalisation.
 // Source: transformers/models/mixtral/modeling_mixtral.py and qwen3_moe, transformers/integrations/moe.py.

@@ -6,7 +6,7 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-var olmo2 = Class{
+var olmo2 = classifying(Class{
 	Arch: "olmo2", Own: []string{"norm"}, Heads: []string{"Olmo2ForCausalLM"}, Wide: true,
 	Modules: attnFirst,
 	Spec: spec.Spec{
@@ -19,7 +19,7 @@ var olmo2 = Class{
 	Targets:   qvTargets,
 	Constants: build.Constants{RMSNormEps: 1e-5},
 	parts:     parts{"attn": module("self_attn"), "core": core("self_attn"), "mlp": module("mlp"), "act": gatedParts["act"]},
-}
+}, forSequences)
 
 // olmo2 is Olmo2ForCausalLM: norms on what a sublayer gives, inside the residual, and on the whole width of q and k.
 // Source: transformers/models/olmo2/modeling_olmo2.py.

@@ -4,7 +4,7 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-var olmo3 = Class{
+var olmo3 = classifying(Class{
 	Arch: "olmo3", Own: []string{"norm"}, Heads: []string{"Olmo3ForCausalLM"}, Wide: true,
 	Modules: attnFirst,
 	Spec: spec.Spec{
@@ -18,7 +18,7 @@ var olmo3 = Class{
 	Constants: olmo2.Constants,
 	Defaults:  slideBut(4),
 	parts:     olmo2.parts,
-}
+}, forSequences)
 
 // olmo3 is Olmo3ForCausalLM: OLMo 2 with a window in three layers of four, and rotary tables in the activations' type.
 // Source: transformers/models/olmo3/modeling_olmo3.py.

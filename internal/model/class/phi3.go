@@ -6,7 +6,7 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-var phi3 = Class{
+var phi3 = classifying(Class{
 	Arch: "phi3", Heads: []string{"Phi3ForCausalLM"}, Wide: true,
 	Modules: []string{"self_attn.o_proj.", "self_attn.", "mlp.", ""},
 	Spec: spec.Spec{
@@ -22,7 +22,7 @@ var phi3 = Class{
 		"mlp": module("mlp"), "norm1": fan("input_layernorm", "self_attn", "qkv_proj"), "norm2": fan("post_attention_layernorm", "mlp", "gate_up_proj"),
 		"act": {Kind: "packed", At: []string{"mlp"}},
 	}),
-}
+}, forSequences, forTokens)
 
 // phi3 is Phi3ForCausalLM: one projection for q, k and v, one for gate and up, dropout on both branches.
 // Source: transformers/models/phi3/modeling_phi3.py.

@@ -5,7 +5,7 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-var qwen2MoE = Class{
+var qwen2MoE = classifying(Class{
 	Arch: "qwen2-moe", Heads: []string{"Qwen2MoeForCausalLM"},
 	Modules: Concat(attnProjections, []string{"self_attn.", "mlp.gate.", "mlp.experts.", "mlp.shared_expert.", "mlp.", ""}),
 	Spec: spec.Spec{
@@ -22,7 +22,7 @@ var qwen2MoE = Class{
 	Derive:  qwen2MoEWindow,
 	encode:  qwenToConfig,
 	parts:   attentionParts.with(parts{"mlp": module("mlp")}),
-}
+}, forSequences, forTokens)
 
 // qwen2MoEWindow: every other layer slides, from the first to max_window_layers (28), unless layer_types says otherwise.
 func qwen2MoEWindow(c *Config, s *spec.Spec) {

@@ -2,7 +2,7 @@ package class
 
 import "ckptplan/internal/model/spec"
 
-var qwen3MoE = Class{
+var qwen3MoE = classifying(Class{
 	Arch: "qwen3-moe", Heads: []string{"Qwen3MoeForCausalLM"},
 	Modules: Concat(attnProjections, []string{"self_attn.", "mlp.experts.", "mlp.", ""}),
 	Spec: spec.Spec{
@@ -18,7 +18,7 @@ var qwen3MoE = Class{
 	Derive:    qwen3MoEWindow,
 	encode:    qwenToConfig,
 	parts:     attentionParts.with(parts{"mlp": module("mlp")}),
-}
+}, forSequences, forTokens)
 
 // sparseKeys are the keys of experts beside dense layers.
 var sparseKeys = []hfKey{

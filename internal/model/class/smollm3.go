@@ -5,7 +5,7 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-var smollm3 = Class{
+var smollm3 = classifying(Class{
 	Arch: "smollm3", Heads: []string{"SmolLM3ForCausalLM"},
 	Modules: attnFirst,
 	Spec: spec.Spec{
@@ -22,7 +22,7 @@ var smollm3 = Class{
 	Defaults:  smollm3Defaults,
 	Problems:  rotaryProblems,
 	parts:     gatedParts,
-}
+}, forSequences, forTokens)
 
 // smollm3Config: no_rope_layers has a 1 for a layer with positions, and may be longer than the model. With use_sliding_window the
 // layers without positions slide, unless layer_types says which.

@@ -65,7 +65,7 @@ type Spec struct {
 	Image *Image `yaml:"image,omitempty" json:"image,omitempty"`
 	// Labels is the number of classes of a classifier head (vit, torch-encoder, custom).
 	Labels int `yaml:"labels,omitempty" json:"labels,omitempty"`
-	// LabelsOf is what is labelled (bert, roberta): the sequence, every token, or the first and the last token of a span.
+	// LabelsOf is what a classifier labels: the sequence, every token, or the first and the last token of a span.
 	LabelsOf string `yaml:"labels_of,omitempty" json:"labels_of,omitempty"`
 	// Types is the number of token types of bert and roberta embeddings.
 	Types int `yaml:"token_types,omitempty" json:"token_types,omitempty"`
@@ -150,6 +150,8 @@ type LoRA struct {
 	Dropout float64  `yaml:"dropout" json:"dropout"`
 	DType   string   `yaml:"dtype,omitempty" json:"dtype,omitempty"`     // default fp32, as peft makes them
 	Targets []string `yaml:"targets,omitempty" json:"targets,omitempty"` // module names, such as q_proj
+	// Base is how the frozen linear layers are quantised (QLoRA): nf4, or nf4-double with quantised scales; empty: they are not.
+	Base string `yaml:"base,omitempty" json:"base,omitempty"`
 }
 
 // Parallel holds the parallel degrees. Anything but 1 (and zero: 0) is refused: it is not modelled.

@@ -4,10 +4,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from precision import weights_dtype
+from refusal import Refusal
 
 
 def adapt(model, spec, device):
     lora = spec["train"].get("lora")
+    if lora and lora.get("base"):
+        raise Refusal("unsupported", f"a base quantised to {lora['base']} is estimated, not run")
     if not lora:
         return
     for p in model.parameters():

@@ -49,7 +49,7 @@ class Session:
         self.casts = precision.Casts(self.spec["dtype"], device)
         how = Checkpointing(self.casts, self.witness, job.get("plant"))
         plans.apply(self.model, self.spec, job.get("module"), job["nodes"], how, device)
-        self.batch = models.batch(self.spec, self.model, device, job["seed"])
+        self.batch = models.batch(self.spec, device, job["seed"], (job.get("module") or {}).get("first_id", 0))
         self.meter.holds([*self.model.parameters(), *self.model.buffers(), *self.batch.values()])
         self.step = TrainingStep(self.model, self.batch, self.spec, self.casts, device, job.get("plant"))
         self.how = how
