@@ -47,6 +47,7 @@ var classParameters = map[string]int64{
 	"glm4":        9400279040,
 	"qwen2_moe":   14315784192,
 	"gemma3_text": 2628658432,
+	"gpt_oss":     116829156672,
 }
 
 // The presets' sizes and switches give the parameters that were counted on the Hugging Face class of each.
@@ -136,6 +137,9 @@ func countParameters(s *spec.Spec) int64 {
 		}
 		return n
 	}
+	if s.Arch == "gpt-oss" {
+		attn += heads // sinks
+	}
 	norms := int64(2)
 	switch s.Arch {
 	case "phi", "cohere":
@@ -151,6 +155,9 @@ func countParameters(s *spec.Spec) int64 {
 	for l := range s.L {
 		if m := s.MoE; m != nil && !slices.Contains(m.DenseLayers, l) && (l+1)%m.SparseStep == 0 {
 			n += int64(m.Experts) * (mlp(int64(m.FFN)) + h)
+			if s.Arch == "gpt-oss" { // biases of router and experts
+				n += int64(m.Experts) * (1 + 2*int64(m.FFN) + h)
+			}
 			if m.SharedFFN > 0 {
 				n += mlp(int64(m.SharedFFN)) + h // and its gate
 			}

@@ -25,6 +25,8 @@ type decoder struct {
 	rotate   func(b Forward, q, k, cos, sin graph.TensorID) (graph.TensorID, graph.TensorID)
 	// floatTable: cos and sin stay in fp32 (OLMo 2). typedTables: each type of layer has its own (Gemma 3).
 	floatTable, typedTables bool
+	// sinks: each head has a score that no token gets (gpt-oss).
+	sinks bool
 	// windowless: the mask of sliding layers is made even without a window (Qwen2-MoE).
 	windowless bool
 	// attnDropout and branchDropout: dropout on the output projection inside the attention module (StarCoder 2), or in
@@ -167,8 +169,14 @@ func (b Forward) decoderAttention(d *decoder, p string, norm graph.OpID, x graph
 		b.Argument(table.cos)
 		b.Argument(table.sin)
 	}
+	var sinks *graph.TensorID
+	if d.sinks {
+		w := b.Weight(p+"sinks", a)
+		sinks = &w
+	}
 	c := b.Core(q, k, v, build.Attention{
-		Mask: o.masks.Of(s, layer), Dropout: s.Dropout.Attention, Causal: true, Groups: a / kv, Fp32Softmax: true, Softcap: s.AttnSoftcap,
+		Sinks: sinks,
+		Mask:  o.masks.Of(s, layer), Dropout: s.Dropout.Attention, Causal: true, Groups: a / kv, Fp32Softmax: true, Softcap: s.AttnSoftcap,
 	}, o.pos)
 	c = b.Reshape(c, n, seq, a*dim)
 	out := b.Project(p, "o_proj", c, a*dim, h, s.Bias.Out)

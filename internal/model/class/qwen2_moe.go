@@ -59,7 +59,7 @@ func (b Forward) gatedShared(p string, x graph.TensorID) graph.TensorID {
 	tokens := b.Reshape(x, shape.Count()/h, h)
 	shared := b.sharedMLP(p+"shared_expert.", tokens)
 	logits, weights, index := b.router(p+"gate.", tokens)
-	y := b.experts(p+"experts.", graph.None, tokens, index, weights)
+	y := b.experts(p+"experts.", graph.None, tokens, index, weights, expertKind{})
 	gated := b.Mul(b.Unary(graph.OpSigmoid, b.Project(p, "shared_expert_gate", tokens, h, 1, false)), shared)
 	b.Keep(shared)
 	sum := b.Add(y, gated)
