@@ -47,10 +47,24 @@ func (r *Restricted) Price() float64 {
 	return float64(r.Timeline.Times.Step())/float64(r.Free.Timeline.Times.Step()) - 1
 }
 
+// Expressible are the plans that a trainer's settings can say.
+type Expressible struct {
+	Shapes []Shape
+	// Part is true for a part of a layer that can be a region; nil: all can.
+	Part func(span string) bool
+	// Runs is true for a plan that the settings say; nil: all of the shapes.
+	Runs func(*plan.Plan) bool
+}
+
+// option is true for an option whose parts can all be regions.
+func (e *Expressible) option(o plan.Option) bool {
+	return e.Part == nil || !slices.ContainsFunc(o.Regions, func(r plan.Region) bool { return r.Span != "layer" && !e.Part(r.Span) })
+}
+
 // OptimizeFor finds the fastest plan under the budget among those of some shapes. Families with few members are tried one
 // by one in the simulator; layer lists and module maps are flat problems with a mask on the menu. The error that none fits
 // names the leanest plan of the shapes.
-func OptimizeFor(ctx context.Context, p *memory.Program, req Request, shapes []Shape) (*Restricted, error) {
+func OptimizeFor(ctx context.Context, p *memory.Program, req Request, can Expressible) (*Restricted, error) {
 	g, err := graphsOf(p)
 	if err != nil {
 		return nil, err
@@ -69,7 +83,7 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, shapes []S
 	var leanest *memory.Timeline
 	var leanestPlan *plan.Plan
 	try := func(sh Shape, pl *plan.Plan, err error) error {
-		if err != nil {
+		if err != nil || can.Runs != nil && !can.Runs(pl) {
 			return nil // the model has no such part or too few layers
 		}
 		if err := ctx.Err(); err != nil {
@@ -90,8 +104,8 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, shapes []S
 		}
 		return nil
 	}
-	for _, sh := range shapes {
-		for pl, err := range g.membersOf(ctx, req, free, sh) {
+	for _, sh := range can.Shapes {
+		for pl, err := range g.membersOf(ctx, req, free, sh, &can) {
 			if err := try(sh, pl, err); err != nil {
 				return nil, err
 			}
@@ -114,7 +128,7 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, shapes []S
 }
 
 // membersOf yields the plans of a shape that can be the fastest under the budget.
-func (g graphs) membersOf(ctx context.Context, req Request, free *Result, sh Shape) func(func(*plan.Plan, error) bool) {
+func (g graphs) membersOf(ctx context.Context, req Request, free *Result, sh Shape, can *Expressible) func(func(*plan.Plan, error) bool) {
 	p := g.of("full")
 	layers := p.Graph.Layers
 	return func(yield func(*plan.Plan, error) bool) {
@@ -128,7 +142,7 @@ func (g graphs) membersOf(ctx context.Context, req Request, free *Result, sh Sha
 		masked := func(allowed func(plan.Option) bool) {
 			for _, kind := range g.searched() {
 				req.kind = kind
-				if !yield(g.masked(ctx, req, free, allowed)) {
+				if !yield(g.masked(ctx, req, free, func(o plan.Option) bool { return allowed(o) && can.option(o) })) {
 					return
 				}
 			}
@@ -146,7 +160,7 @@ func (g graphs) membersOf(ctx context.Context, req Request, free *Result, sh Sha
 			named("segments-", 1, layers)
 		case Modules, SameOps:
 			for _, o := range Options(p.Graph, layers/2) {
-				if cached(o) == (sh == SameOps) && len(o.Regions) > 0 {
+				if cached(o) == (sh == SameOps) && len(o.Regions) > 0 && can.option(o) {
 					yield(&plan.Plan{Strategy: "optimal", Nodes: []plan.Node{{First: 0, Last: layers - 1, Option: &o}}}, nil)
 				}
 			}

@@ -14,7 +14,7 @@ func (s *Study) restricted(ctx context.Context) (*Optimization, error) {
 	if err != nil {
 		return nil, err
 	}
-	res, err := strategy.OptimizeFor(ctx, p, s.Request.Request, s.Target.Shapes)
+	res, err := strategy.OptimizeFor(ctx, p, s.Request.Request, s.Target.Expressible(s.Spec, s.layers()))
 	var none *strategy.NoPlanError
 	switch {
 	case errors.As(err, &none):
