@@ -66,6 +66,8 @@ func exitCode(err error) int {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
+	case is[*study.CardError](err):
+		return exitUsage
 	case is[*doesNotFit](err), is[*strategy.NoPlanError](err):
 		return exitDoesNotFit
 	case is[*certificate.FailedError](err), is[*study.DifferError](err):
