@@ -59,6 +59,13 @@ def mse_loss(x, target, reduction=1):
     each = torch.empty_like(x)
     return out
 
+def gemm_4bit(a, b, shape, absmax, blocksize, kind, bias=None, absmax_8bit=None, absmax_code=None, absmax_offset=None):
+    """bitsandbytes' _gemm_4bit_default_impl, which CUDA takes above 1536 rows (below, as the device and the sizes say): the whole
+    weight is dequantised inside the op."""
+    ops = torch.ops.bitsandbytes
+    if absmax_8bit is not None: absmax = ops.dequantize_blockwise.default(absmax_8bit, absmax, absmax_code, 256, torch.float32) + absmax_offset
+    return F.linear(a, ops.dequantize_4bit.default(b, absmax, blocksize, kind, shape, a.dtype), bias)
+
 COMPOSITE = {aten._safe_softmax.default: safe_softmax, aten.mse_loss.default: mse_loss}   # kernels that call other ATen ops: those are counted one by one
 
 # index_backward and value_selecting_reduction_backward (FunctionsManual.cpp) write into the zeros that they made, except where
@@ -76,6 +83,7 @@ class Tracker(TorchDispatchMode):
         self.inplace_fanin = inplace_fanin
         self.fanin = 0
         self.last = last_reference()
+        self.inside = None       # the op whose parts run
         self.dump_at = None      # (phase, bytes): list what is alive when this is reached
         self.dump = None
         self.trace = None        # a list: one line an op is appended
@@ -107,10 +115,13 @@ class Tracker(TorchDispatchMode):
                  and len(args) == 2 and isinstance(args[1], torch.Tensor) and args[0].shape == args[1].shape and args[0].dtype == args[1].dtype
                  and dense(args[0]) and uses(args[0]) == self.last)
         if func in IN_PLACE and self.phase.endswith("backward") and not torch.is_grad_enabled(): func = IN_PLACE[func]
+        if str(func) == "bitsandbytes.gemm_4bit.default" and func not in COMPOSITE: COMPOSITE[func] = gemm_4bit
         if func in COMPOSITE:
+            self.inside = str(func) if COMPOSITE[func] is gemm_4bit else None
             with self: out = COMPOSITE[func](*args, **(kwargs or {}))
+            self.inside = None
         else: out = KERNELS.get(func, func)(*args, **(kwargs or {}))
-        name = str(func)
+        name = self.inside or str(func)
         outs = [o for o in pytree.tree_leaves(out) if isinstance(o, torch.Tensor)]
         r = self.rec.get(self.key(args[0])) if steal else None
         if r is not None:
@@ -229,10 +240,12 @@ FP32_OUT = {"softmax", "log_softmax", "cumsum", "cumprod", "sum", "prod"}
 
 class CudaAutocast(TorchFunctionMode):
     """CUDA's autocast rules, applied to meta tensors: per-call casts of activations, one cached cast a leaf weight."""
+    active = 0
     def __init__(self):
         self.cache, self.depth = {}, 0
     def __enter__(self):
         self.depth += 1
+        CudaAutocast.active += 1
         return super().__enter__()
     def low(self, t):
         if not isinstance(t, torch.Tensor) or not t.is_floating_point(): return t
@@ -262,9 +275,12 @@ class CudaAutocast(TorchFunctionMode):
             finally: F.has_torch_function = looks
         return func(*args, **kwargs)
     def __exit__(self, *a):
+        CudaAutocast.active -= 1
         self.depth -= 1   # entered again for the body of multi_head_attention_forward; the casts stay until the outermost exit
         if not self.depth: self.cache.clear()
         return super().__exit__(*a)
+
+FLOATS = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 class LoraLinear(torch.nn.Module):
     """peft's rule for a LoRA linear: adapters in their own dtype, result cast back."""
@@ -286,13 +302,48 @@ class LoraLinear(torch.nn.Module):
 def inject_lora(m, spec):
     from transformers.pytorch_utils import Conv1D
     for p in m.parameters(): p.requires_grad_(False)
-    dt = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[spec.get("dtype", "fp32")]
+    dt = FLOATS[spec.get("dtype", "fp32")]
     n = 0
     for name, mod in list(m.named_modules()):
         for cn, ch in list(mod.named_children()):
             if isinstance(ch, (nn.Linear, Conv1D)) and cn in spec["targets"]:
                 setattr(mod, cn, LoraLinear(ch, spec["r"], spec.get("alpha", 2 * spec["r"]), spec.get("dropout", 0.0), dt)); n += 1
     return n
+
+def quantize(m, base, compute):
+    """What from_pretrained makes of a causal language model with a BitsAndBytesConfig: bitsandbytes' own layers in place of every
+    nn.Linear but the head (get_keys_to_not_convert), quantised from weights in the compute dtype."""
+    import bitsandbytes as bnb
+    head, double = m.get_output_embeddings(), base == "nf4-double"
+    for name, old in list(m.named_modules()):
+        if type(old) is not nn.Linear or old is head: continue
+        with torch.device("meta"): new = bnb.nn.Linear4bit(old.in_features, old.out_features, old.bias is not None, compute, compress_statistics=double, quant_type="nf4")
+        packed, state = bnb.functional.quantize_4bit(old.weight.data, blocksize=64, compress_statistics=double, quant_type="nf4")
+        new.weight = bnb.nn.Params4bit(packed, requires_grad=False, quant_state=state, blocksize=64, compress_statistics=double, quant_type="nf4", bnb_quantized=True, module=new)
+        new.quant_state, new.bias = state, old.bias
+        m.set_submodule(name, new)
+    m.is_loaded_in_4bit = True
+
+def quantized_state(m):
+    """The tensors beside the packed weights."""
+    for mod in m.modules():
+        s = getattr(mod, "quant_state", None)
+        if s is None: continue
+        yield from (s.absmax, s.code)
+        if s.nested: yield from (s.offset, s.state2.absmax, s.state2.code)
+
+def inject_qlora(m, spec, prepared):
+    """peft's adapters beside quantised layers; prepared: after prepare_model_for_kbit_training, which leaves all other weights in fp32."""
+    import peft, peft.tuners.lora.bnb
+    if prepared:
+        peft.prepare_model_for_kbit_training(m, use_gradient_checkpointing=False)
+        for mod in m.modules():   # the first forward takes biases back to the compute dtype
+            if hasattr(mod, "quant_state") and mod.bias is not None: mod.bias.data = mod.bias.data.to(mod.compute_dtype)
+    c = peft.LoraConfig(r=spec["r"], lora_alpha=spec.get("alpha", 2 * spec["r"]), lora_dropout=spec.get("dropout", 0.0), target_modules=spec["targets"])
+    peft.inject_adapter_in_model(c, m)
+    for name, p in m.named_parameters():
+        p.requires_grad_("lora_" in name)
+        if p.requires_grad: p.data = p.data.to(FLOATS[spec.get("dtype", "fp32")])
 
 class MHABlock(nn.Module):
     """A pre-norm block around nn.MultiheadAttention as it is mostly called: need_weights stays True."""
@@ -519,6 +570,7 @@ def mlp_parts(l):
     if hasattr(l, "layer"): return [(l.layer[-1].DenseReluDense, "forward")]
     for name in ("feed_forward_chunk", "_ff_block"):
         if hasattr(l, name): return [(l, name)]
+    if hasattr(l, "ffn") and hasattr(l.ffn, "ff_chunk"): return [(l.ffn, "ff_chunk")]
     if hasattr(l, "fc1"):
         up, act, down = l.fc1.forward, l.activation_fn, l.fc2.forward
         l.fc1.forward = lambda h: down(act(up(h)))
@@ -534,7 +586,7 @@ def apply_strategy(m, case):
         k = round(math.sqrt(L)) if s == "sqrt" else int(s.split("-")[1])
         ls = layers_of(m)
         for i in range(0, L, k):
-            if case["model_type"] == "t5": segment_t5(m, ls[i:i + k], s.startswith("nested-"))
+            if case["model_type"] in ("t5", "mt5"): segment_t5(m, ls[i:i + k], s.startswith("nested-"))
             else: segment(ls[i:i + k], s.startswith("nested-"))
         return L
     if s in ("selective-attn", "selective-mlp"):
@@ -672,7 +724,14 @@ def run(case, dump_at=None, trace=None):
     AMP[0] = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}.get(case["precision"].split("+")[-1])
     MATH[0] = case.get("attention") == "math"
     m, cfg = build(case)
-    if case.get("lora"):
+    if case.get("qlora"):
+        compute = AMP[0] or dtype_of(case)
+        for p in m.parameters(): p.data = p.data.to(compute)
+        quantize(m, case["qlora"]["base"], compute)
+        inject_qlora(m, case["qlora"], AMP[0] is not None)
+        torch.is_autocast_enabled = lambda *a: CudaAutocast.active > 0
+        if case.get("strategy", "none") != "none": m.enable_input_require_grads()
+    elif case.get("lora"):
         inject_lora(m, case["lora"])
         if case.get("strategy", "none") != "none": m.enable_input_require_grads()
     if case.get("norm") == "rmsnorm-fused": fuse_norms(m)
@@ -693,7 +752,7 @@ def run(case, dump_at=None, trace=None):
     tr = Tracker()
     tr.dump_at, tr.trace = dump_at, trace
     Host.cur = Host.peak = 0
-    for t in list(allP) + list(m.buffers()) + list(x.values()):
+    for t in list(allP) + list(m.buffers()) + list(quantized_state(m)) + list(x.values()):
         tr.add(t, "static")
     res["static_bytes"] = tr.cur
     ctx = CudaAutocast if AMP[0] else contextlib.nullcontext

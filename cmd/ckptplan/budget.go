@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ type budgetOptions struct {
 func (o *budgetOptions) addFlags(cmd *cobra.Command) {
 	o.reserve.zero = true
 	f := cmd.Flags()
-	f.StringVar(&o.gpu, "gpu", "", "card to predict times for; its memory is the budget unless --budget is given; see ckptplan gpus")
+	f.StringVar(&o.gpu, "gpu", "", "card to predict times for, or the YAML file of its data sheet; its memory is the budget unless --budget is given; see ckptplan gpus")
 	f.Var(&o.budget, "budget", "memory of the whole device: 24GB is 24·10⁹ bytes, 24GiB is 24·2³⁰")
 	f.Var(&o.reserve, "reserve", "device memory set aside for anything but tensors (default: itemised for the card)")
 	_ = cmd.RegisterFlagCompletionFunc("gpu", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -42,7 +43,7 @@ func (o *budgetOptions) addFlags(cmd *cobra.Command) {
 // request is the device that a step is studied for: the budget is --budget, else the memory of the card that --gpu names,
 // else 0 for none; times are for that card, or for the default one.
 func (o *budgetOptions) request() (study.Request, error) {
-	sheet, err := gpu.Lookup(cmp.Or(o.gpu, defaultCard))
+	sheet, err := card(cmp.Or(o.gpu, defaultCard))
 	if err != nil {
 		return study.Request{}, err
 	}
@@ -54,6 +55,26 @@ func (o *budgetOptions) request() (study.Request, error) {
 		r.Budget = sheet.TotalBytes
 	}
 	return r, nil
+}
+
+// card is the data sheet of a card that is known by its name, or of the YAML file that --gpu names.
+func card(name string) (*gpu.Sheet, error) {
+	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
+		src, err := readInput(name)
+		if err != nil {
+			return nil, &inputError{err}
+		}
+		sheet, err := gpu.Load(name, src)
+		if err != nil {
+			return nil, &inputError{err}
+		}
+		return sheet, nil
+	}
+	sheet, err := gpu.Lookup(name)
+	if is[*gpu.UnknownError](err) {
+		return nil, fmt.Errorf("%w; --budget 24GB works without --gpu, and --gpu my-card.yaml takes a data sheet of your own", err)
+	}
+	return sheet, err
 }
 
 // maxSize bounds a size that a flag gives, as a spec's own need is bounded: no device has more, and sums would overflow 64

@@ -36,6 +36,7 @@ type modelOptions struct {
 	optimizer  string
 	keepLogits bool
 	lora       string
+	qlora      string
 }
 
 func (o *modelOptions) addFlags(cmd *cobra.Command) {
@@ -45,11 +46,11 @@ func (o *modelOptions) addFlags(cmd *cobra.Command) {
 		f.Var(v, name, help)
 	}
 	for name, v := range map[string]*string{
-		"precision": &o.precision, "weights": &o.weights, "autocast": &o.autocast, "attention": &o.attention, "activation": &o.activation, "norm": &o.norm, "optimizer": &o.optimizer, "lora": &o.lora,
+		"precision": &o.precision, "weights": &o.weights, "autocast": &o.autocast, "attention": &o.attention, "activation": &o.activation, "norm": &o.norm, "optimizer": &o.optimizer, "lora": &o.lora, "qlora": &o.qlora,
 	} {
 		help, words := spec.Flag(name)
 		f.StringVar(v, name, "", help)
-		if words != nil {
+		if words != nil && name != "qlora" { // where they are a part of the value
 			complete(cmd, name, words...)
 		}
 	}
@@ -121,6 +122,9 @@ func (o *modelOptions) load(cmd *cobra.Command, known *spec.Spec) (*spec.Spec, e
 	if given("lora") {
 		over.LoRA = &o.lora
 	}
+	if given("qlora") {
+		over.QLoRA = &o.qlora
+	}
 	if err := model.Override(spec, over); err != nil {
 		return nil, &usageError{err}
 	}
@@ -137,7 +141,7 @@ func (o *modelOptions) study(cmd *cobra.Command, args []string, req study.Reques
 	if err := strategy.Searchable(spec); err != nil {
 		return nil, &inputError{err}
 	}
-	s, err := study.New(spec, req)
+	s, err := interruptible(cmd.Context(), func() (*study.Study, error) { return study.New(spec, req) })
 	if err != nil {
 		return nil, &inputError{err}
 	}

@@ -66,6 +66,8 @@ func exitCode(err error) int {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
+	case is[*study.CardError](err):
+		return exitUsage
 	case is[*doesNotFit](err), is[*strategy.NoPlanError](err):
 		return exitDoesNotFit
 	case is[*certificate.FailedError](err), is[*study.DifferError](err):
@@ -145,7 +147,7 @@ Start with:  ckptplan estimate                                   a GPT of 1.3 bi
 	f.StringVar(&g.color, "color", "auto", "colour: auto, always or never")
 	f.BoolVar(&g.noColor, "no-color", false, "no colour")
 	complete(root, "color", "auto", "always", "never")
-	root.AddCommand(newEstimateCommand(g), newOptimizeCommand(g), newFrontierCommand(g), newLargestCommand(g), newVerifyCommand(g), newShowCommand(g), newModelsCommand(g), newGPUsCommand(g), newDocsCommand())
+	root.AddCommand(newEstimateCommand(g), newOptimizeCommand(g), newFrontierCommand(g), newLargestCommand(g), newVerifyCommand(g), newShowCommand(g), newExportCommand(), newModelsCommand(g), newGPUsCommand(g), newDocsCommand())
 	sectioned(root)
 	strictTopics(root)
 	return root

@@ -26,10 +26,11 @@ type file struct {
 	SoldAs            int64     `yaml:"sold_as_gb"` // decimal GB
 	Memory            int64     `yaml:"memory_mib"` // MiB that PyTorch sees
 	MemorySource      string    `yaml:"memory_source"`
-	Peak              filePeaks `yaml:"peak_tflops"`    // TFLOP/s, dense
-	Bandwidth         float64   `yaml:"bandwidth_gb_s"` // decimal GB/s
-	HostLink          float64   `yaml:"host_link_gb_s"` // decimal GB/s one way
-	ComputeCapability string    `yaml:"compute_capability"`
+	Peak              filePeaks `yaml:"peak_tflops"`        // TFLOP/s, dense
+	Bandwidth         float64   `yaml:"bandwidth_gb_s"`     // decimal GB/s
+	HostLink          float64   `yaml:"host_link_gb_s"`     // decimal GB/s one way
+	ComputeCapability string    `yaml:"compute_capability"` // NVIDIA
+	GFX               string    `yaml:"gfx"`                // AMD
 	SMs               int       `yaml:"sms"`
 	Source            string    `yaml:"source"`
 }
@@ -148,7 +149,7 @@ func (f *file) sheet() (*Sheet, []string) {
 			FP32: rate("peak_tflops.fp32", f.Peak.FP32, 1e12, true),
 			TF32: rate("peak_tflops.tf32", f.Peak.TF32, 1e12, false),
 			BF16: rate("peak_tflops.bf16", f.Peak.BF16, 1e12, false),
-			FP16: rate("peak_tflops.fp16", f.Peak.FP16, 1e12, true),
+			FP16: rate("peak_tflops.fp16", f.Peak.FP16, 1e12, false),
 		},
 		Bandwidth: rate("bandwidth_gb_s", f.Bandwidth, 1e9, true),
 		HostLink:  rate("host_link_gb_s", f.HostLink, 1e9, true),
@@ -157,9 +158,17 @@ func (f *file) sheet() (*Sheet, []string) {
 	if f.SMs < 1 {
 		problems = append(problems, "sms must be a positive number")
 	}
-	var ok bool
-	if s.ComputeCapability, ok = parseCapability(f.ComputeCapability); !ok {
+	switch c, ok := parseCapability(f.ComputeCapability); {
+	case f.GFX == "" && !ok:
 		problems = append(problems, fmt.Sprintf("compute_capability %q is not of the form 9.0", f.ComputeCapability))
+	case f.GFX == "":
+		s.ComputeCapability = c
+	case f.ComputeCapability != "":
+		problems = append(problems, "compute_capability is of a card by NVIDIA, gfx of one by AMD: give one of them")
+	case !strings.HasPrefix(f.GFX, "gfx"):
+		problems = append(problems, fmt.Sprintf("gfx %q is not of the form gfx942", f.GFX))
+	default:
+		s.GFX = f.GFX
 	}
 	return s, problems
 }

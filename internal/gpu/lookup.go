@@ -39,8 +39,8 @@ func (e *AmbiguousError) Error() string {
 }
 
 // Lookup finds the data sheet of a card by its name, as people or the CUDA driver write it. Case, blanks, hyphens and
-// the words NVIDIA, GeForce and Tesla do not count, 80G is 80GB, and words may be left out if one card remains
-// ("4090", "a100 pcie 40"). A name in full wins over one in part. The error is an *UnknownError or an *AmbiguousError.
+// the words NVIDIA, GeForce, Tesla, AMD and Instinct do not count, nor does RTX or GTX at the beginning; 80G is 80GB, and
+// words may be left out if one card remains ("h200 141", "a100 pcie 40"). A name in full wins over one in part. The error is an *UnknownError or an *AmbiguousError.
 //
 // A full name that is also the name of a sheet's file needs only that file.
 func Lookup(name string) (*Sheet, error) {
@@ -123,10 +123,14 @@ func (s *Sheet) covers(query []string) bool {
 	return true
 }
 
-// vendor are words that do not tell cards apart.
-var vendor = []string{"nvidia", "geforce", "tesla"}
+// vendor are words that do not tell cards apart, and series those that do not at the beginning of a name.
+var (
+	vendor = []string{"nvidia", "geforce", "tesla", "amd", "instinct"}
+	series = []string{"rtx", "gtx"}
+)
 
-// words cuts a name at everything but letters and digits, in lower case, without the vendor's words; 80g is 80gb.
+// words cuts a name at everything but letters and digits, in lower case, without the words of vendor and series; 80g is
+// 80gb.
 func words(name string) []string {
 	fields := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
@@ -141,6 +145,14 @@ func words(name string) []string {
 		}
 		out = append(out, w)
 	}
+	for _, prefix := range series {
+		if len(out) == 0 || !strings.HasPrefix(out[0], prefix) {
+			continue
+		}
+		if out[0] = strings.TrimPrefix(out[0], prefix); out[0] == "" {
+			out = out[1:]
+		}
+	}
 	return out
 }
 
@@ -148,7 +160,7 @@ func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// joined is the name as one word: rtx4090 and "NVIDIA GeForce RTX 4090" are the same.
+// joined is the name as one word: RTX-4090, 4090 and "NVIDIA GeForce RTX 4090" are the same.
 func joined(name string) string { return strings.Join(words(name), "") }
 
 // closest are up to three names within two edits of key, or else all. Of equally near ones, those that begin like key

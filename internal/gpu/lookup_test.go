@@ -36,6 +36,22 @@ func TestLookup(t *testing.T) {
 		{"H200 141GB", "H200"},
 		{"b200", "B200"},
 		{"NVIDIA L4", "L4"},
+		{"a6000", "RTX-A6000"},
+		{"NVIDIA RTX 6000 Ada Generation", "RTX-6000-Ada"},
+		{"rtx pro 6000", "RTX-PRO-6000"},
+		{"2080 ti", "RTX-2080-Ti"},
+		{"3080 12g", "RTX-3080-12GB"},
+		{"3080ti", "RTX-3080-Ti"},
+		{"rtx 4060", "RTX-4060"},
+		{"4080 super", "RTX-4080-SUPER"},
+		{"A10", "A10"},
+		{"l40", "L40"},
+		{"h20", "H20-96GB"},
+		{"H100 NVL", "H100-NVL"},
+		{"Tesla P100-PCIE-16GB", "P100-16GB"},
+		{"titan xp", "TITAN-Xp"},
+		{"mi300x", "MI300X"},
+		{"AMD Instinct MI250X/MI250", "MI250X"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, err := Lookup(tc.name)
@@ -54,6 +70,9 @@ func TestLookupAmbiguous(t *testing.T) {
 		{"a100", []string{"A100-40GB", "A100-40GB-PCIe", "A100-80GB", "A100-80GB-PCIe"}},
 		{"A100 PCIe", []string{"A100-40GB-PCIe", "A100-80GB-PCIe"}},
 		{"H100 SXM", []string{"H100-80GB", "H100-96GB"}},
+		{"NVIDIA GeForce RTX 3080", []string{"RTX-3080-10GB", "RTX-3080-12GB", "RTX-3080-Ti"}},
+		{"4060 ti", []string{"RTX-4060-Ti-16GB", "RTX-4060-Ti-8GB"}},
+		{"rtx 6000", []string{"RTX-6000-Ada", "RTX-PRO-6000"}},
 		{"v100", []string{"V100-16GB", "V100-32GB"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -71,13 +90,12 @@ func TestLookupUnknown(t *testing.T) {
 		name string
 		near string // the first name, if any is near
 	}{
-		{"A10", "A10G"},
-		{"L40", "L40S"},
-		{"RTX 4080", "RTX-4090"},
-		{"H20", "H200"},
+		{"A11", "A10"},
+		{"L41", "L4"},
+		{"RTX 4088", "RTX-4080"},
 		{"RTX 4090 Laptop GPU", ""},
-		{"3090 Ti", ""},
-		{"MI300X", ""},
+		{"3090 Ti", "RTX-3080-Ti"},
+		{"Gaudi3", ""},
 		{"nvidia", ""},
 		{"", ""},
 	} {

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"math/big"
+	"strings"
 
 	"ckptplan/internal/unit"
 )
@@ -34,6 +35,10 @@ const (
 	hopperWorkspace = 32 * unit.MiB
 	olderWorkspace  = 2*4096*unit.KiB + 8*16*unit.KiB
 	ltWorkspace     = unit.MiB
+	// gfx9Workspace and amdWorkspace are the same of hipBLAS: 128 MiB on gfx94x and gfx95x, elsewhere 32 MiB.
+	// Source: PyTorch, CublasHandlePool.cpp (parseChosenWorkspaceSize).
+	gfx9Workspace = 128 * unit.MiB
+	amdWorkspace  = 32 * unit.MiB
 	// handles: the forward thread and autograd's thread hold one handle each.
 	handles = 2
 	// context is the CUDA context with the kernels of PyTorch, cuBLAS and an attention kernel loaded: 0.4 to 0.7 GiB.
@@ -55,6 +60,10 @@ func (s *Sheet) Reserve(tensorBytes unit.Bytes) []ReserveItem {
 	switch {
 	case s == nil:
 		why += "; assumed, since the GPU is not known"
+	case strings.HasPrefix(s.GFX, "gfx94"), strings.HasPrefix(s.GFX, "gfx95"):
+		workspace, why = gfx9Workspace, "128 MiB for each of two handles (forward and backward thread), as hipBLAS has on gfx94x and gfx95x"
+	case s.GFX != "":
+		workspace, why = amdWorkspace, "32 MiB for each of two handles (forward and backward thread), as hipBLAS has before gfx94x"
 	case s.ComputeCapability.Major < 9:
 		workspace, why = olderWorkspace, "8.125 MiB for each of two handles (forward and backward thread), as before sm_90"
 	}

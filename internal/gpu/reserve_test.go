@@ -18,6 +18,8 @@ func TestReserve(t *testing.T) {
 		{"L4", sheet(t, "L4"), 2 * 8_519_680},
 		{"H100", sheet(t, "H100-80GB"), 2 * 33_554_432},
 		{"B200", sheet(t, "B200"), 2 * 33_554_432},
+		{"MI300X", sheet(t, "MI300X"), 2 * 134_217_728},
+		{"MI250X", sheet(t, "MI250X"), 2 * 33_554_432},
 		{"no sheet", nil, 2 * 33_554_432},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -37,6 +37,7 @@ type Case struct {
 	ZeroGrad   string          `json:"zero_grad"`
 	LossChunks int             `json:"loss_chunks"`
 	LoRA       *spec.LoRA      `json:"lora"`
+	QLoRA      *spec.LoRA      `json:"qlora"`
 	Norm       string          `json:"norm"`
 	Result     struct {
 		BeforeBackward1 int64           `json:"before_backward_1"`
@@ -76,10 +77,12 @@ type Peak struct {
 	Op    string `json:"op"`
 }
 
-// The files of cases: those that the project was given, its own, and those of 16-bit weights under autocast.
+// The files of cases: those that the project was given, its own, those of the decoders that came last, and
+// those of 16-bit weights under autocast.
 const (
 	Given     = "cases.json"
 	Own       = "extra-cases.json"
+	Decoders  = "decoder-cases.json"
 	Precision = "precision-cases.json"
 )
 
@@ -87,7 +90,7 @@ const (
 func Load(t testing.TB, files ...string) []*Case {
 	t.Helper()
 	if len(files) == 0 {
-		files = []string{Given, Own, Precision}
+		files = []string{Given, Own, Decoders, Precision}
 	}
 	var all []*Case
 	dir := Dir(t)
@@ -151,7 +154,7 @@ func (c *Case) ConfigJSON() ([]byte, error) {
 	}
 	cfg["model_type"] = c.ModelType
 	if head := strings.TrimPrefix(c.Auto, "AutoModel"); slices.Contains([]string{"ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"}, head) {
-		cfg["architectures"] = []string{map[string]string{"bert": "Bert", "roberta": "Roberta"}[c.ModelType] + head}
+		cfg["architectures"] = []string{map[string]string{"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert", "distilbert": "DistilBert", "electra": "Electra", "llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3", "mixtral": "Mixtral", "qwen3_moe": "Qwen3Moe", "phi": "Phi", "phi3": "Phi3", "gemma": "Gemma", "gemma2": "Gemma2", "olmo2": "Olmo2", "starcoder2": "Starcoder2", "gemma3_text": "Gemma3Text", "smollm3": "SmolLM3", "olmo3": "Olmo3", "glm4": "Glm4", "qwen2_moe": "Qwen2Moe", "gpt_oss": "GptOss"}[c.ModelType] + head}
 	}
 	return json.Marshal(cfg)
 }
@@ -181,8 +184,8 @@ func (c *Case) Spec() (*spec.Spec, error) {
 	}
 	s.Train.LossChunks = max(1, c.LossChunks)
 	s.Norm = cmp.Or(c.Norm, s.Norm)
-	if c.LoRA != nil {
-		s.Train.LoRA, s.Train.Finetune = c.LoRA, "lora"
+	if l := cmp.Or(c.LoRA, c.QLoRA); l != nil {
+		s.Train.LoRA, s.Train.Finetune = l, "lora"
 	}
 	return s, nil
 }

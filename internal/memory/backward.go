@@ -23,6 +23,9 @@ func (c *compiler) apply(op *graph.Op) {
 			}
 		}
 		if s == nil {
+			if k := steps[i].Out.Input(); k >= 0 && op.Row().Together&(1<<k) != 0 {
+				c.unused = append(c.unused, c.step(op, &steps[i]))
+			}
 			continue
 		}
 		if s.How == graph.Release {
@@ -88,6 +91,8 @@ func (c *compiler) step(op *graph.Op, s *graph.Call) *grad {
 	case graph.Pass:
 		c.hold(a)
 		return a
+	case graph.Scalar:
+		return c.fresh(s.Aten, graph.Dims{}, graph.Dims{}, a.dtype, w)
 	case graph.Compare:
 		return c.fresh(s.Aten, a.Shape, graph.ElementwiseStrides(a.Shape, a.Layout), dtype.Bool, w)
 	case graph.Elementwise:

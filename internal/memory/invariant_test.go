@@ -29,7 +29,7 @@ func genSpec(t *rapid.T) *spec.Spec {
 	put("arch: %s\nL: %d\nB: %d\nheads: %d\nH: %d", name, number("L", 1, 6), number("B", 1, 3), heads, heads*8*number("head", 1, 3))
 	dtype := pick("dtype", "fp32", "bf16", "fp16", "amp-bf16", "amp-fp16")
 	switch name {
-	case "t5":
+	case "t5", "mt5":
 		if dtype == "fp16" {
 			dtype = "amp-fp16"
 		}
@@ -47,7 +47,7 @@ func genSpec(t *rapid.T) *spec.Spec {
 		put("kv_heads: %d", max(1, heads>>number("log groups", 0, 2)))
 	}
 	put("S: %d\ndtype: %s", s, dtype)
-	if name != "t5" && name != "bloom" && name != "custom" && name != "torch-encoder" {
+	if !class.Of(name).Eager && name != "custom" && name != "torch-encoder" {
 		put("attention: %s", pick("attention", "eager", "sdpa", "math"))
 	}
 	if name != "vit" && name != "custom" && name != "torch-encoder" {

@@ -73,6 +73,7 @@ type compiler struct {
 	op      graph.OpID
 	out     *graph.Op
 	temps   [5]*grad
+	unused  []*grad // gradients that the node's kernel makes and nothing takes
 	ready   []graph.TensorID
 	made    [8]*grad // by input of the op: its gradient, where got has a bit
 	got     uint16
@@ -202,6 +203,10 @@ func (c *compiler) node(id graph.OpID) {
 	for k := range c.temps {
 		c.dropTemp(k)
 	}
+	for _, g := range c.unused {
+		c.drop(g)
+	}
+	c.unused = c.unused[:0]
 	if saves {
 		c.event(event{kind: evApplied, op: id})
 	}

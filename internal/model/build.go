@@ -29,9 +29,9 @@ func Build(s *spec.Spec, o build.Options) (*graph.Graph, error) {
 	if o.CPU {
 		b.G.RandomState = build.CPURandomState
 	}
-	c.Forward(class.Forward{Builder: b})
+	c.Forward(class.Forward{Builder: b, Class: c})
 	b.KeepUntil(b.G.Loss, graph.DropAfterBackward) // by the caller; the losses of parts go when they are summed
 	b.EndBlock()
-	b.G.Step.Registered = b.G.Registered(c.Modules)
+	b.G.Step.Registered = b.G.Registered(c.First, c.Modules)
 	return b.G, nil
 }

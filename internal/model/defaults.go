@@ -47,7 +47,7 @@ func fill(s *spec.Spec, given func(string) bool) {
 func sized(key string) bool {
 	switch key {
 	case "name", "arch", "L", "S", "H", "B", "heads", "dtype", "weights", "autocast", "kv_heads", "head_dim", "ffn", "max_positions", "decoder_L", "decoder_S",
-		"attention", "checkpoint", "layer_types", "embedding_dim", "final_norm", "dropout.classifier":
+		"attention", "checkpoint", "layer_types", "rotary_layers", "embedding_dim", "final_norm", "dropout.classifier":
 		return true
 	}
 	return strings.HasPrefix(key, "train.") || strings.HasPrefix(key, "parallel.")
@@ -82,9 +82,6 @@ func fillSizes(s *spec.Spec, c *class.Class, given func(string) bool) {
 	}
 	if absent("final_norm") {
 		s.FinalNorm = c.Spec.FinalNorm && s.NormOrder == "pre"
-	}
-	if absent("dropout.classifier") && c.Honours("dropout.classifier") && s.Labels > 0 {
-		s.Dropout.Classifier = s.Dropout.Residual
 	}
 	if s.EmbedDim == s.H {
 		s.EmbedDim = 0 // no projection
@@ -211,8 +208,12 @@ func defaultsInWords(s *spec.Spec, given func(string) bool) []string {
 			add("logits kept during backward")
 			continue
 		case "layer_types":
-			if len(s.LayerTypes) > 0 {
+			switch slide := count(s.LayerTypes, "sliding_attention"); {
+			case slide == 0:
+			case slide == (s.L+1)/2:
 				add("sliding and full attention alternate")
+			default:
+				add("%d of %d layers slide", slide, s.L)
 			}
 			continue
 		case "dropout.embedding":
@@ -282,4 +283,13 @@ func biasInWords(s *spec.Spec, given func(string) bool) string {
 		}
 	}
 	return strings.Join(in, ", ")
+}
+
+func count(words []string, word string) (n int) {
+	for _, w := range words {
+		if w == word {
+			n++
+		}
+	}
+	return n
 }

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,6 +28,7 @@ type Overrides struct {
 	GradAccum  *int    // --grad-accum
 	LossChunks *int    // --loss-chunks
 	LoRA       *string // --lora, in the form of ParseLoRA
+	QLoRA      *string // --qlora, likewise; its base is nf4 unless it says
 }
 
 // FlagOf is the flag that sets what a trainer, a config or a spec calls name, or "".
@@ -84,10 +87,18 @@ func Override(s *spec.Spec, o Overrides) error {
 		t.Train.KeepLogits = *o.KeepLogits
 		set = append(set, "train.keep_logits")
 	}
-	if o.LoRA != nil {
-		l, err := spec.ParseLoRA(*o.LoRA)
-		if err != nil {
+	if o.LoRA != nil && o.QLoRA != nil {
+		return errors.New("--lora and --qlora: give one of them")
+	}
+	if text := cmp.Or(o.LoRA, o.QLoRA); text != nil {
+		l, err := spec.ParseLoRA(*text)
+		switch {
+		case err != nil && o.QLoRA != nil:
+			return fmt.Errorf("--q%w", err)
+		case err != nil:
 			return fmt.Errorf("--%w", err)
+		case o.QLoRA != nil:
+			l.Base = cmp.Or(l.Base, "nf4")
 		}
 		if len(l.Targets) == 0 {
 			l.Targets = class.Of(t.Arch).Targets

@@ -48,6 +48,8 @@ func tableGraphs(t *testing.T) (cuda, cpu []*graph.Graph) {
 		sizes + "dtype: bf16\narch: bloom",
 		sizes + "dtype: bf16\narch: falcon\nattention: eager",
 		sizes + "dtype: bf16\narch: llama\nhead_dim: 12",
+		sizes + "dtype: bf16\narch: llama\ntrain: {lora: {r: 2, base: nf4}}",
+		sizes + "dtype: bf16\narch: llama\ntrain: {lora: {r: 2, base: nf4-double}}",
 	} {
 		s, err := Load("x", []byte(doc))
 		if err != nil {

@@ -10,6 +10,12 @@ import (
 	"ckptplan/internal/nearest"
 )
 
+// Chunkable is true if the model's head and loss can be computed in parts: of causal language models.
+func Chunkable(s *spec.Spec) bool {
+	c := class.Of(s.Arch)
+	return c != nil && c.Causal() && s.Labels == 0
+}
+
 // problems are the contradictions among the values of a filled spec.
 func problems(s *spec.Spec) []spec.Problem {
 	var ps []spec.Problem
@@ -18,7 +24,7 @@ func problems(s *spec.Spec) []spec.Problem {
 	}
 	c := class.Of(s.Arch)
 
-	if n := s.Train.LossChunks; n > 1 && !s.Chunkable() {
+	if n := s.Train.LossChunks; n > 1 && !Chunkable(s) {
 		add("train.loss_chunks", "loss_chunks is for causal language models: arch %s computes its loss in one piece", s.Arch)
 	} else if n > 1 && n > s.B*s.S {
 		add("train.loss_chunks", "loss_chunks %d is more than the %d tokens of a micro batch", n, s.B*s.S)
@@ -53,6 +59,9 @@ func problems(s *spec.Spec) []spec.Problem {
 	}
 	if s.LabelsOf != "" && s.Labels == 0 {
 		add("labels_of", "labels_of %s: only a classifier has labels: give labels", s.LabelsOf)
+	}
+	if s.LabelsOf != "" && c != nil && !c.Labels(s.LabelsOf) {
+		add("labels_of", "labels_of %s: arch %s has no such head", s.LabelsOf, s.Arch)
 	}
 	if s.LabelsOf == "span" && s.Labels > 0 && s.Labels != 2 {
 		add("labels", "labels %d: a span has two ends: labels_of span goes with labels 2", s.Labels)
@@ -105,6 +114,14 @@ func trainProblems(s *spec.Spec) (ps []spec.Problem) {
 		add("train.lora.r", "train.lora needs r, the rank, such as {r: 16}")
 	} else if l.Rank > s.H {
 		add("train.lora.r", "train.lora.r %d: the rank is from 1 to H, %d", l.Rank, s.H)
+	}
+	if c := class.Of(s.Arch); l.Base != "" && c != nil {
+		switch {
+		case c.OwnLinear:
+			add("train.lora.base", "train.lora.base %s: the linear layers of arch %s are a class of its own, for which a quantised base is not modelled", l.Base, s.Arch)
+		case !Chunkable(s) || s.EmbedDim > 0 || s.MoE != nil:
+			add("train.lora.base", "train.lora.base %s: a quantised base is modelled for causal language models without experts or a projected embedding", l.Base)
+		}
 	}
 	known := linearNames(s)
 	if len(known) == 0 {

@@ -73,7 +73,8 @@ func GPUs(sheets []*gpu.Sheet, devices []gpu.Device, err error) *Document {
 		FP32              int64      `json:"fp32_flops"`
 		Bandwidth         int64      `json:"bandwidth_bytes_per_second"`
 		HostLink          int64      `json:"host_link_bytes_per_second"`
-		ComputeCapability string     `json:"compute_capability"`
+		ComputeCapability string     `json:"compute_capability,omitempty"`
+		GFX               string     `json:"gfx,omitempty"`
 		SMs               int        `json:"sms"`
 		Source            string     `json:"source"`
 		MemorySource      string     `json:"memory_source"`
@@ -101,9 +102,14 @@ func GPUs(sheets []*gpu.Sheet, devices []gpu.Device, err error) *Document {
 		{Name: "SMs"},
 	}}
 	for _, s := range sheets {
-		data.GPUs = append(data.GPUs, sheet{
-			s.Name, s.SoldAs, s.TotalBytes, s.Peaks.BF16, s.Peaks.FP16, s.Peaks.FP32, s.Bandwidth, s.HostLink, s.ComputeCapability.String(), s.SMs, s.Source, s.MemorySource,
-		})
+		row := sheet{
+			Name: s.Name, SoldAs: s.SoldAs, Total: s.TotalBytes, BF16: s.Peaks.BF16, FP16: s.Peaks.FP16, FP32: s.Peaks.FP32,
+			Bandwidth: s.Bandwidth, HostLink: s.HostLink, GFX: s.GFX, SMs: s.SMs, Source: s.Source, MemorySource: s.MemorySource,
+		}
+		if s.GFX == "" {
+			row.ComputeCapability = s.ComputeCapability.String()
+		}
+		data.GPUs = append(data.GPUs, row)
 		var bf16 any // not every card has units for it
 		if s.Peaks.BF16 > 0 {
 			bf16 = Scaled{s.Peaks.BF16, 1e12}
@@ -115,7 +121,7 @@ func GPUs(sheets []*gpu.Sheet, devices []gpu.Device, err error) *Document {
 			Scaled{s.Peaks.FP32, 1e12},
 			Scaled{s.Bandwidth, 1e9},
 			Scaled{s.HostLink, 1e9},
-			s.ComputeCapability.String(), Count(s.SMs),
+			s.Architecture(), Count(s.SMs),
 		})
 	}
 	found := Table{Title: "devices of this machine"}

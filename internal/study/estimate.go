@@ -318,6 +318,9 @@ func (s *Study) describe(g *graph.Graph) Model {
 	}
 	if l := t.Train.LoRA; l != nil {
 		m.LoRA = fmt.Sprintf("r=%d on %s", l.Rank, strings.Join(l.Targets, ", "))
+		if l.Base != "" {
+			m.LoRA += " over " + l.Base
+		}
 	}
 	for _, p := range g.Params {
 		m.Parameters += p.Count

@@ -33,19 +33,20 @@ func (e *Estimation) heldGradients(p *Simulation) (unit.Bytes, error) {
 	return unit.Bytes(other.Timeline.Peak.Bytes), nil
 }
 
-// gradientMistake warns that a step which fits may not fit where gradients are kept, which adds at most their bytes.
+// gradientMistake warns of a verdict that is worse where gradients are kept, which adds at most their bytes.
 func (e *Estimation) gradientMistake() ([]string, error) {
 	p, v := e.best(), e.Best().Verdict
-	if v == nil || *v != Fits || e.study.fit(p.Timeline.Peak.Bytes+int64(p.Timeline.Gradients)).Verdict == *v {
+	if v == nil || *v == OOM || e.study.fit(p.Timeline.Peak.Bytes+int64(p.Timeline.Gradients)).Verdict == *v {
 		return nil, nil
 	}
 	held, err := e.heldGradients(p)
 	if err != nil || held == 0 {
 		return nil, err
 	}
-	words, worse := map[Verdict]string{Tight: "is tight", OOM: "does not fit"}[e.study.fit(int64(held)).Verdict]
-	if !worse {
+	kept := e.study.fit(int64(held)).Verdict
+	if kept == *v {
 		return nil, nil
 	}
+	words := map[Verdict]string{Tight: "is tight", OOM: "does not fit"}[kept]
 	return []string{fmt.Sprintf("%s%s, which %s", gradientsFreed, held.Both(), words)}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ckptplan/internal/model"
 	"ckptplan/internal/model/spec"
 	"ckptplan/internal/strategy"
 	"ckptplan/internal/unit"
@@ -35,7 +36,7 @@ func (s *Study) heads() []*spec.Spec {
 	if slices.Contains(s.Allow, DropLogits) && s.Spec.Train.KeepLogits {
 		add("chosen by --allow: --keep-logits=false, the model's output is freed before backward", func(t *spec.Train) { t.KeepLogits = false })
 	}
-	if slices.Contains(s.Allow, ChunkedLoss) && s.Spec.Chunkable() {
+	if slices.Contains(s.Allow, ChunkedLoss) && model.Chunkable(s.Spec) {
 		for _, n := range lossChunks {
 			if n > s.Spec.Train.LossChunks && n <= s.Spec.B*s.Spec.S {
 				add(fmt.Sprintf("chosen by --allow: --loss-chunks %d, head and loss in parts, each recomputed", n), func(t *spec.Train) { t.LossChunks = n })

@@ -34,6 +34,7 @@ func (e *Estimation) mistakes() []string {
 			say("the budget of %s is more than any card has (%s: %s): is it the memory of several?", e.BudgetBytes.Both(), top.Name, top.TotalBytes.Both())
 		}
 	}
+	out = append(out, e.study.cardMistakes()...)
 	chosen := e.best()
 	if logitsRule(chosen.Owners()) {
 		n := chosen.Owners().By(memory.LogitsLoss)

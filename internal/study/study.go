@@ -49,8 +49,12 @@ type Study struct {
 	programs *memory.Programs
 }
 
-// New starts a study. The error is about the model: a class that is not modelled, or adapters in one that has none.
+// New starts a study. The error is about the model: a class that is not modelled, or adapters in one that has none; or a
+// *CardError.
 func New(spec *spec.Spec, req Request) (*Study, error) {
+	if err := canRun(req.Sheet, spec); err != nil {
+		return nil, err
+	}
 	s := &Study{Spec: spec, Request: req, programs: memory.NewPrograms(spec, req.CPU)}
 	p, err := s.programs.Kind("none")
 	if err != nil {

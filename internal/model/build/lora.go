@@ -13,6 +13,9 @@ import (
 //
 // Source: peft/tuners/lora/layer.py, Linear.forward.
 func (b *Builder) Project(prefix, name string, x graph.TensorID, in, out int64, bias bool) graph.TensorID {
+	if l := b.Spec.Train.LoRA; l != nil && l.Base != "" {
+		return b.quantizedProject(prefix, name, x, in, out, bias)
+	}
 	w := b.Weight(prefix+name+".weight", out, in)
 	bb := graph.TensorID(graph.None)
 	if bias {
@@ -30,32 +33,46 @@ func (b *Builder) ProjectConv1D(prefix, name string, x graph.TensorID, in, out i
 
 // adapter adds peft's adapter to the base layer's result res, if the layer is a target.
 func (b *Builder) adapter(prefix, name string, x, res graph.TensorID, in, out int64) graph.TensorID {
-	l := b.Spec.Train.LoRA
-	if l == nil || !slices.Contains(l.Targets, name) {
+	if !b.adapts(name) {
 		return res
 	}
-	dt := dtype.F32
-	switch l.DType {
-	case "bf16":
-		dt = dtype.BF16
-	case "fp16":
-		dt = dtype.F16
-	}
-	r := int64(l.Rank)
-	wa := b.param(prefix+name+".lora_A.weight", dt, true, graph.Shape(r, in))
-	wb := b.param(prefix+name+".lora_B.weight", dt, true, graph.Shape(out, r))
 	base := b.Tensor(res).DType
-	y := b.To(x, dt)
-	z := b.Dropout(y, l.Dropout)
-	h := b.Linear(z, wa, graph.None)
-	b.Keep(z)
-	up := b.Linear(h, wb, graph.None)
-	b.Keep(h)
-	sum := b.Add(res, b.WithScalar(b.MulScalar(up), l.Alpha/float64(l.Rank)))
+	y := b.To(x, b.adapterType())
+	sum := b.Add(res, b.lowRank(prefix, name, y, in, out))
 	b.Keep(x, y, res)
 	o := b.To(sum, base)
 	b.Keep(x, y, sum)
 	return o
+}
+
+// adapts is true for a linear layer that has an adapter.
+func (b *Builder) adapts(name string) bool {
+	return b.Spec.Train.LoRA != nil && slices.Contains(b.Spec.Train.LoRA.Targets, name)
+}
+
+// adapterType is the dtype of the adapters' weights.
+func (b *Builder) adapterType() dtype.DType {
+	switch b.Spec.Train.LoRA.DType {
+	case "bf16":
+		return dtype.BF16
+	case "fp16":
+		return dtype.F16
+	}
+	return dtype.F32
+}
+
+// lowRank is B(A(dropout(x))) * scaling.
+func (b *Builder) lowRank(prefix, name string, x graph.TensorID, in, out int64) graph.TensorID {
+	l := b.Spec.Train.LoRA
+	r := int64(l.Rank)
+	wa := b.param(prefix+name+".lora_A.weight", b.adapterType(), true, graph.Shape(r, in))
+	wb := b.param(prefix+name+".lora_B.weight", b.adapterType(), true, graph.Shape(out, r))
+	z := b.Dropout(x, l.Dropout)
+	h := b.Linear(z, wa, graph.None)
+	b.Keep(z)
+	up := b.Linear(h, wb, graph.None)
+	b.Keep(h)
+	return b.WithScalar(b.MulScalar(up), l.Alpha/float64(l.Rank))
 }
 
 // InputRequiresGrad is peft's enable_input_require_grads: with frozen weights and any checkpointing, the embedding's

@@ -1,6 +1,7 @@
 package class
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,7 @@ var bert = Class{
 	Constants: build.Constants{LayerNormEps: 1e-12},
 	Derive:    bertConfig,
 	encode:    bertToConfig,
+	Defaults:  bertDefaults,
 	parts:     bertParts,
 	autoOf:    bertAuto,
 }
@@ -35,23 +37,42 @@ var bert = Class{
 // Source: transformers/models/bert/modeling_bert.py, roberta/modeling_roberta.py.
 func (b Forward) bert() {
 	s := b.Spec
+	e := b.bertModel()
+	switch {
+	case s.Labels == 0:
+		b.bertMaskedLM(e.x, e.words, e.labels)
+	case s.LabelsOf == "tokens":
+		b.bertTokenClassifier(e.x, e.labels)
+	case s.LabelsOf == "span":
+		b.bertSpan(e.x)
+	case b.Class.Offset > 0:
+		b.denseClassifier(e.x, e.labels, "tanh")
+	default:
+		b.bertClassifier(e.x, e.embedded, e.labels)
+	}
+}
+
+// encoded is what a head reads: the last layer's output, and of the model below the embeddings' output, the table of words
+// and the labels.
+type encoded struct{ x, embedded, words, labels graph.TensorID }
+
+// bertModel is BertModel without its pooler. ELECTRA's embeddings may be narrower than its layers.
+func (b Forward) bertModel() encoded {
+	s := b.Spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
+	width := int64(cmp.Or(s.EmbedDim, s.H))
 	ids := b.Static("input_ids", graph.Input, dtype.I64, graph.Shape(n, seq))
-	target := graph.Shape(n, seq)
-	if s.Labels > 0 && s.LabelsOf != "tokens" {
-		target = graph.Shape(n)
-	}
-	labels := graph.TensorID(graph.None)
-	if s.LabelsOf != "span" {
-		labels = b.Static("labels", graph.Input, dtype.I64, target)
-	}
+	labels := b.labels()
 	table := b.Static("position_ids", graph.Buffer, dtype.I64, graph.Shape(1, int64(s.MaxS)))
 	types := b.Static("token_type_ids", graph.Buffer, dtype.I64, graph.Shape(1, int64(s.MaxS)))
 
 	b.Begin("embedding", graph.None)
-	p := s.Arch + "."
-	words := b.Weight(p+"embeddings.word_embeddings.weight", int64(s.Vocab), h)
+	p := b.Class.base() + "."
+	words := b.Weight(p+"embeddings.word_embeddings.weight", int64(s.Vocab), width)
 	x := b.bertEmbeddings(p+"embeddings.", words, ids, table, types)
+	if width != h {
+		x = b.Project(p, "embeddings_project", x, width, h, true)
+	}
 	embedded := x
 	for i := range s.L {
 		b.Begin("layers."+strconv.Itoa(i), i)
@@ -60,33 +81,39 @@ func (b Forward) bert() {
 	b.Keep(embedded)
 
 	b.Begin("head", graph.None)
+	return encoded{x, embedded, words, labels}
+}
+
+// labels are one for each token, or for each sequence of a classifier; a span has its own.
+func (b Forward) labels() graph.TensorID {
+	s := b.Spec
 	switch {
-	case s.Labels == 0:
-		b.bertMaskedLM(x, words, labels)
-	case s.LabelsOf == "tokens":
-		b.bertTokenClassifier(x, labels)
 	case s.LabelsOf == "span":
-		b.bertSpan(x)
-	case s.Arch == "roberta":
-		b.robertaClassifier(x, labels)
-	default:
-		b.bertClassifier(x, embedded, labels)
+		return graph.None
+	case s.Labels > 0 && s.LabelsOf != "tokens":
+		return b.Static("labels", graph.Input, dtype.I64, graph.Shape(int64(s.B)))
 	}
+	return b.Static("labels", graph.Input, dtype.I64, graph.Shape(int64(s.B), int64(s.S)))
+}
+
+// classify is the linear layer on a pooled sequence, and the loss.
+func (b Forward) classify(pooled, labels graph.TensorID) {
+	n, classes := int64(b.Spec.B), int64(b.Spec.Labels)
+	logits := b.Linear(pooled, b.Weight("classifier.weight", classes, int64(b.Spec.H)), b.Weight("classifier.bias", classes))
+	b.KeepLogits(logits)
+	b.G.Loss = b.CrossEntropy(b.Reshape(logits, n, classes), labels)
+	b.Keep(pooled)
 }
 
 // bertClassifier is the pooler (dense and tanh on the first token) and a linear layer on it. The pooler is a part of
 // BertModel, whose forward still holds the embeddings' output.
 func (b Forward) bertClassifier(x, embedded, labels graph.TensorID) {
-	s := b.Spec
-	n, h, classes := int64(s.B), int64(s.H), int64(s.Labels)
+	h := int64(b.Spec.H)
 	y := b.Project("bert.pooler.", "dense", b.Pick(x, 1, 0), h, h, true)
 	pooled := b.Unary(graph.OpTanh, y)
 	b.Keep(embedded)
-	dropped := b.Dropout(pooled, s.Dropout.Classifier)
-	logits := b.Linear(dropped, b.Weight("classifier.weight", classes, h), b.Weight("classifier.bias", classes))
-	b.KeepLogits(logits)
-	b.G.Loss = b.CrossEntropy(b.Reshape(logits, n, classes), labels)
-	b.Keep(x, pooled, dropped)
+	b.classify(b.Dropout(pooled, b.Spec.Dropout.Classifier), labels)
+	b.Keep(x, pooled)
 }
 
 // bertTokenClassifier is a linear layer on every token's output.
@@ -122,12 +149,13 @@ func (b Forward) bertSpan(x graph.TensorID) {
 	b.Keep(x, logits, starts, ends, start, end)
 }
 
-// robertaClassifier is RobertaClassificationHead, which has a pooler of its own, with a dropout before it and one behind it.
-func (b Forward) robertaClassifier(x, labels graph.TensorID) {
+// denseClassifier is RobertaClassificationHead (with tanh) and ElectraClassificationHead (with gelu): the first token, dropout, dense
+// and activation, dropout, and the linear layer.
+func (b Forward) denseClassifier(x, labels graph.TensorID, activation string) {
 	s := b.Spec
 	n, h, classes := int64(s.B), int64(s.H), int64(s.Labels)
 	y := b.Dropout(b.Pick(x, 1, 0), s.Dropout.Classifier)
-	y = b.Unary(graph.OpTanh, b.Project("classifier.", "dense", y, h, h, true))
+	y = b.Activation(activation, b.Project("classifier.", "dense", y, h, h, true))
 	y = b.Dropout(y, s.Dropout.Classifier)
 	logits := b.Linear(y, b.Weight("classifier.out_proj.weight", classes, h), b.Weight("classifier.out_proj.bias", classes))
 	b.KeepLogits(logits)
@@ -142,7 +170,7 @@ func (b Forward) bertMaskedLM(x, words, labels graph.TensorID) {
 	bias := b.Weight("lm_head.bias", int64(s.Vocab)) // which the class registers first
 	y := b.Project("lm_head.", "dense", x, h, h, true)
 	act := s.Activation
-	if s.Arch == "roberta" {
+	if b.Class.Offset > 0 {
 		act = "gelu" // whatever the layers have
 	}
 	active := b.Activation(act, y)
@@ -163,9 +191,10 @@ func (b Forward) bertMaskedLM(x, words, labels graph.TensorID) {
 // a buffer; RoBERTa counts the tokens that are no padding.
 func (b Forward) bertEmbeddings(p string, words, ids, table, types graph.TensorID) graph.TensorID {
 	s := b.Spec
-	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
+	n, seq, h := int64(s.B), int64(s.S), b.Tensor(words).Shape.At(-1)
+	counts := b.Class.Offset > 0
 	pos := b.Slice(table, 1, 0, seq)
-	if s.Arch == "roberta" {
+	if counts {
 		pos = b.WithScalar(b.Plain("aten.add", dtype.I64, graph.Shape(n, seq), ids), 1)
 		b.G.Ops[b.Next()-1].Attr.A = 1 // counts tokens
 	}
@@ -173,12 +202,12 @@ func (b Forward) bertEmbeddings(p string, words, ids, table, types graph.TensorI
 	tok := b.InputRequiresGrad(b.Embedding(words, ids))
 	positions := func() graph.TensorID { return b.Weight(p+"position_embeddings.weight", int64(s.MaxS), h) }
 	var places graph.TensorID
-	if s.Arch != "roberta" {
+	if !counts {
 		places = positions()
 	}
 	kinds := b.Weight(p+"token_type_embeddings.weight", int64(s.Types), h)
 	scale, shift := b.Weight(p+"LayerNorm.weight", h), b.Weight(p+"LayerNorm.bias", h)
-	if s.Arch == "roberta" { // which registers the positions last
+	if counts { // RoBERTa registers the positions last
 		places = positions()
 	}
 	typ := b.Embedding(kinds, typeIDs)
@@ -239,9 +268,26 @@ func (b Forward) bertOutput(p string, x, residual graph.TensorID, in int64, act 
 
 // bertConfig: another head than the masked language model's has labels, two by default.
 func bertConfig(c *Config, s *spec.Spec) {
+	if !c.head(s) {
+		return
+	}
+	if v := c.Get("classifier_dropout"); v != nil {
+		c.Spec["dropout.classifier"] = v
+		c.Value(s, spec.FieldOf("dropout.classifier"), v)
+	}
+}
+
+func bertDefaults(s *spec.Spec, given func(key string) bool) {
+	if s.Labels > 0 && !given("dropout.classifier") {
+		s.Dropout.Classifier = s.Dropout.Residual
+	}
+}
+
+// head reads which head architectures names, and its labels. It is false for the masked language model's.
+func (c *Config) head(s *spec.Spec) bool {
 	a := c.Architectures()
 	if len(a) == 0 || strings.HasSuffix(strings.ToLower(a[0].Value), "formaskedlm") {
-		return
+		return false
 	}
 	s.Labels = 2
 	for suffix, of := range map[string]string{"ForTokenClassification": "tokens", "ForQuestionAnswering": "span"} {
@@ -250,10 +296,7 @@ func bertConfig(c *Config, s *spec.Spec) {
 		}
 	}
 	c.labels(s)
-	if v := c.Get("classifier_dropout"); v != nil {
-		c.Spec["dropout.classifier"] = v
-		c.Value(s, spec.FieldOf("dropout.classifier"), v)
-	}
+	return true
 }
 
 func bertToConfig(s *spec.Spec, config map[string]any) {

@@ -3,6 +3,7 @@
 package class
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -17,9 +18,11 @@ import (
 //
 // A new class is a file with a row and its forward, and an entry in classes.
 type Class struct {
-	Arch  string
-	Heads []string  // values of `architectures` whose head and loss are modelled; the first is the default
-	Spec  spec.Spec // defaults; KVHeads and HeadDim 0: heads and H/heads; FFN 0: 4H
+	Arch string
+	// Type is its model_type where that is not Arch with underscores, prefix its base_model_prefix where that is not Arch.
+	Type, prefix string
+	Heads        []string  // values of `architectures` whose head and loss are modelled; the first is the default
+	Spec         spec.Spec // defaults; KVHeads and HeadDim 0: heads and H/heads; FFN 0: 4H
 	// Forward emits the ops of one forward pass with loss.
 	Forward   func(Forward)
 	Constants build.Constants
@@ -54,12 +57,16 @@ type Class struct {
 	// varies are keys of a YAML spec that may differ from the defaults although no config.json key sets them.
 	varies []string
 
+	// OwnLinear: its linear layers are no nn.Linear (GPT-2's Conv1D, Falcon's), which alone a quantised base replaces.
+	OwnLinear bool
 	// Linears are the module names of the nn.Linear and Conv1D layers inside its blocks, which are what peft can adapt; the
 	// head is left out, as peft's all-linear does. linearsOf decides where the spec matters. targets are peft's own defaults
 	// (TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING).
 	Linears   []string
 	LinearsOf func(*spec.Spec) []string
 	Targets   []string
+	// First is the beginning of the names of the parameters that the class registers before all others, or empty.
+	First string
 	// Modules are the beginnings of the names of a layer's parameters in the order in which the class registers them, "" for
 	// any other; nil: as forward meets them.
 	Modules []string
@@ -69,15 +76,20 @@ type Class struct {
 	parts  parts
 	auto   string
 	autoOf func(*spec.Spec) string
+	// causal: a causal language model, although autoOf has other heads.
+	causal bool
 	tuple  bool
 }
 
 // Forward is a Builder with what the classes add to it.
-type Forward struct{ *build.Builder }
+type Forward struct {
+	*build.Builder
+	Class *Class
+}
 
 // Classes are the modelled classes, in the order in which they are listed to users.
 var Classes = []*Class{
-	&gpt2, &llama, &mistral, &qwen2, &qwen3, &neox, &opt, &bert, &roberta, &vit, &mixtral, &qwen3MoE, &phi, &phi3, &gemma, &gemma2, &olmo2, &starcoder2, &falcon, &bloom, &granite, &cohere, &t5, &torchEncoder, &custom,
+	&gpt2, &llama, &mistral, &qwen2, &qwen3, &neox, &opt, &bert, &roberta, &xlmRoberta, &camembert, &distilbert, &electra, &vit, &mixtral, &qwen2MoE, &qwen3MoE, &gptOss, &phi, &phi3, &gemma, &gemma2, &gemma3, &smollm3, &glm4, &olmo2, &olmo3, &starcoder2, &falcon, &bloom, &granite, &cohere, &t5, &mt5, &torchEncoder, &custom,
 }
 
 // hfKey names one key of a config.json and the keys of the spec that it sets. Of two names of one thing the first in the
@@ -100,7 +112,23 @@ func (c *Class) Classifies() bool {
 }
 
 // ModelType is the class's model_type in a config.json.
-func (c *Class) ModelType() string { return strings.ReplaceAll(c.Arch, "-", "_") }
+func (c *Class) ModelType() string { return cmp.Or(c.Type, strings.ReplaceAll(c.Arch, "-", "_")) }
+
+// base is the module that holds all but the head.
+func (c *Class) base() string { return cmp.Or(c.prefix, c.Arch) }
+
+// labelHeads are the ends of the names of the heads that label the sequence, every token, or the ends of a span.
+var labelHeads = map[string]string{"": forSequences, "sequence": forSequences, "tokens": forTokens, "span": "ForQuestionAnswering"}
+
+// Labels is true if a head of the class labels that; see Spec.LabelsOf.
+func (c *Class) Labels(of string) bool {
+	return slices.ContainsFunc(c.Heads, func(h string) bool { return strings.HasSuffix(h, labelHeads[of]) })
+}
+
+// Causal is true for the causal language models.
+func (c *Class) Causal() bool {
+	return len(c.Heads) > 0 && c.auto == "" && (c.autoOf == nil || c.causal)
+}
 
 // Archs are the names of the modelled classes, as in Spec.Arch.
 func Archs() []string {

@@ -11,7 +11,8 @@ import (
 )
 
 var falcon = Class{
-	Arch: "falcon", Heads: []string{"FalconForCausalLM"},
+	OwnLinear: true,
+	Arch:      "falcon", Heads: []string{"FalconForCausalLM"},
 	Modules: []string{"self_attention.", "mlp.", "post_attention_layernorm.", ""},
 	Spec: spec.Spec{
 		L: 32, H: 4544, Heads: 71, KVHeads: 1, Vocab: 65024, MaxS: 2048, Norm: "layernorm", NormOrder: "pre", Activation: "gelu",

@@ -6,7 +6,7 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-var gemma = Class{
+var gemma = classifying(Class{
 	Arch: "gemma", Own: []string{"norm"}, Heads: []string{"GemmaForCausalLM"},
 	Modules: attnFirst,
 	Spec: spec.Spec{
@@ -19,7 +19,7 @@ var gemma = Class{
 	Linears: gatedLinears,
 	Targets: qvTargets,
 	parts:   gatedParts,
-}
+}, forSequences, forTokens)
 
 // gemma is GemmaForCausalLM. Source: transformers/models/gemma/modeling_gemma.py.
 func (b Forward) gemma() {

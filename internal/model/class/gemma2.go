@@ -5,7 +5,7 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-var gemma2 = Class{
+var gemma2 = classifying(Class{
 	Arch: "gemma2", Own: []string{"norm"}, Heads: []string{"Gemma2ForCausalLM"},
 	Modules: attnFirst,
 	Spec: spec.Spec{
@@ -22,7 +22,7 @@ var gemma2 = Class{
 	encode:   gemma2ToConfig,
 	Defaults: gemma2Defaults,
 	parts:    gatedParts.with(parts{"norm2": fan("pre_feedforward_layernorm", "mlp", "gate_proj", "up_proj")}),
-}
+}, forSequences, forTokens)
 
 func gemma2Config(c *Config, s *spec.Spec) {
 	s.LogitSoftcap = !c.Null("final_logit_softcapping")
@@ -57,10 +57,13 @@ func alternate(layers int) []string {
 	return types
 }
 
+// sandwichNorms are Gemma's names of the norms before and after each sublayer.
+var sandwichNorms = [4]string{"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"}
+
 // gemma2 has norms before and after each sublayer. Source: transformers/models/gemma2/modeling_gemma2.py.
 func (b Forward) gemma2() {
 	d := llamaClass()
 	d.embed, d.norm = Forward.scaleEmbedding, Forward.gemmaNorm
-	d.norms = [4]string{"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"}
+	d.norms = sandwichNorms
 	b.decoder(d)
 }

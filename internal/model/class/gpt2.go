@@ -34,7 +34,7 @@ var gpt2 = Class{
 		{"scale_attn_by_inverse_layer_idx", "layer_scaled_attention"},
 		{"reorder_and_upcast_attn", "upcast_attention"},
 	}, tiedKey),
-	Only:    []hfOnly{{"add_cross_attention", "false"}},
+	Only: []hfOnly{{"add_cross_attention", "false"}}, OwnLinear: true,
 	varies:  []string{"unscaled_attention"},
 	Forward: Forward.gpt2,
 	Linears: []string{"c_attn", "c_proj", "c_fc"},

@@ -2,7 +2,7 @@ package class
 
 import "ckptplan/internal/model/spec"
 
-var llama = Class{
+var llama = classifying(Class{
 	Arch: "llama", Heads: []string{"LlamaForCausalLM"}, Wide: true,
 	Modules: attnFirst,
 	Spec: spec.Spec{
@@ -14,6 +14,6 @@ var llama = Class{
 	Linears: gatedLinears,
 	Targets: qvTargets,
 	parts:   gatedParts,
-}
+}, forSequences, forTokens)
 
 func (b Forward) llama() { b.decoder(llamaClass()) }

@@ -2,7 +2,7 @@ package class
 
 import "ckptplan/internal/model/spec"
 
-var mistral = Class{
+var mistral = classifying(Class{
 	Arch: "mistral", Heads: []string{"MistralForCausalLM"},
 	Modules: attnFirst,
 	Spec: spec.Spec{
@@ -14,4 +14,4 @@ var mistral = Class{
 	Linears: gatedLinears,
 	Targets: qvTargets,
 	parts:   gatedParts,
-}
+}, forSequences, forTokens)

@@ -17,6 +17,8 @@ type Module struct {
 	Unsayable string          `json:"unsayable,omitempty"`
 	Parts     map[string]Part `json:"parts"` // by span
 	Tuple     bool            `json:"tuple"` // a layer returns a tuple
+	// FirstID is the first token id that is no padding, where positions count the tokens that are none.
+	FirstID int `json:"first_id,omitempty"`
 }
 
 // Part says how a part of a layer runs as one region. Paths name modules inside the layer; a number counts a list, from its
@@ -71,7 +73,7 @@ func ModuleOf(s *spec.Spec) *Module {
 	if c == nil || len(c.Heads) == 0 {
 		return nil
 	}
-	m := &Module{Auto: c.auto, Parts: c.parts, Tuple: c.tuple}
+	m := &Module{Auto: c.auto, Parts: c.parts, Tuple: c.tuple, FirstID: c.Offset}
 	if c.autoOf != nil {
 		m.Auto = c.autoOf(s)
 	} else if m.Auto == "" {

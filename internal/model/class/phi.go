@@ -6,7 +6,7 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-var phi = Class{
+var phi = classifying(Class{
 	Arch: "phi", Heads: []string{"PhiForCausalLM"},
 	Modules: Concat(attnProjections[:3], []string{"self_attn.dense.", "self_attn.", "mlp.", ""}),
 	Spec: spec.Spec{
@@ -19,7 +19,7 @@ var phi = Class{
 	Targets:  []string{"q_proj", "v_proj", "fc1", "fc2"},
 	Problems: phiProblems,
 	parts:    attentionParts.with(parts{"mlp": module("mlp"), "act": fan("mlp.activation_fn", "mlp", "fc2")}),
-}
+}, forSequences, forTokens)
 
 // phi is PhiForCausalLM: attention and MLP read the same normalised input. Source: transformers/models/phi/modeling_phi.py.
 func (b Forward) phi() {

@@ -8,7 +8,7 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-var qwen2 = Class{
+var qwen2 = classifying(Class{
 	Arch: "qwen2", Heads: []string{"Qwen2ForCausalLM"},
 	Modules: attnFirst,
 	Spec: spec.Spec{
@@ -22,7 +22,7 @@ var qwen2 = Class{
 	Derive:  qwenWindow,
 	encode:  qwenToConfig,
 	parts:   gatedParts,
-}
+}, forSequences, forTokens)
 
 // qwenWindow: the window counts with use_sliding_window only; layers from max_window_layers (28) on slide, unless
 // layer_types says otherwise.

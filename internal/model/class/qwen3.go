@@ -2,7 +2,7 @@ package class
 
 import "ckptplan/internal/model/spec"
 
-var qwen3 = Class{
+var qwen3 = classifying(Class{
 	Arch: "qwen3", Heads: []string{"Qwen3ForCausalLM"},
 	Modules: attnFirst,
 	Spec: spec.Spec{
@@ -16,4 +16,4 @@ var qwen3 = Class{
 	Derive:  qwenWindow,
 	encode:  qwenToConfig,
 	parts:   gatedParts,
-}
+}, forSequences, forTokens)

@@ -20,7 +20,7 @@ func (b Forward) rotaryBody(m rotaryBody) {
 	s := b.Spec
 	n, seq, h := int64(s.B), int64(s.S), int64(s.H)
 	ids := b.Static("input_ids", graph.Input, dtype.I64, graph.Shape(n, seq))
-	labels := b.Static("labels", graph.Input, dtype.I64, graph.Shape(n, seq))
+	labels := b.labels()
 	invFreq := b.InverseFrequencies()
 
 	b.Begin("embedding", graph.None)
@@ -45,5 +45,5 @@ func (b Forward) rotaryBody(m rotaryBody) {
 	b.Begin("head", graph.None)
 	y := b.Norm(x, m.norm, h)
 	b.Keep(x, embedded, pos, cos, sin, mask)
-	b.LmHead(y, table, m.head, labels)
+	b.decoderHead(y, table, ids, labels, m.head)
 }

@@ -5,7 +5,7 @@ import (
 	"ckptplan/internal/model/spec"
 )
 
-var starcoder2 = Class{
+var starcoder2 = classifying(Class{
 	Arch: "starcoder2", Heads: []string{"Starcoder2ForCausalLM"},
 	Modules: attnFirst,
 	Spec: spec.Spec{
@@ -19,7 +19,7 @@ var starcoder2 = Class{
 	Linears: []string{"q_proj", "k_proj", "v_proj", "o_proj", "c_fc", "c_proj"},
 	Targets: qvTargets,
 	parts:   attentionParts.with(parts{"mlp": module("mlp"), "norm2": fan("post_attention_layernorm", "mlp", "c_fc"), "act": fan("mlp.act", "mlp", "c_proj")}),
-}
+}, forSequences, forTokens)
 
 // starcoder2 is Starcoder2ForCausalLM: LayerNorm, biases, a plain MLP, dropout inside both sublayers.
 // Source: transformers/models/starcoder2/modeling_starcoder2.py.

@@ -327,8 +327,8 @@ func t5Config(c *Config, s *spec.Spec) {
 		return
 	}
 	act, gated := strings.CutPrefix(v.Value, "gated-")
-	if gated && !c.Given("gated") {
-		s.Gated = true
+	if !c.Given("gated") {
+		s.Gated = gated
 		c.Spec["gated"] = v
 	}
 	if gated && act == "gelu" {

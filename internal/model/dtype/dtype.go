@@ -13,12 +13,13 @@ const (
 	I32
 	Bool
 	U64
+	U8
 )
 
 var dtypes = [...]struct {
 	name string
 	size int64
-}{F32: {"float32", 4}, BF16: {"bfloat16", 2}, F16: {"float16", 2}, I64: {"int64", 8}, I32: {"int32", 4}, Bool: {"bool", 1}, U64: {"uint64", 8}}
+}{F32: {"float32", 4}, BF16: {"bfloat16", 2}, F16: {"float16", 2}, I64: {"int64", 8}, I32: {"int32", 4}, Bool: {"bool", 1}, U64: {"uint64", 8}, U8: {"uint8", 1}}
 
 // Size is the bytes of one element.
 func (d DType) Size() int64 { return dtypes[d].size }

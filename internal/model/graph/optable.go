@@ -31,7 +31,9 @@ type Row struct {
 	Aten string // the name PyTorch's dispatcher and profiler print
 	Save []Save
 	Back []Call
-	Work Work
+	// Together are the inputs, as bits, whose gradients one kernel makes together: if one is needed, all are made.
+	Together uint16
+	Work     Work
 	// FLOPs of forward, a multiply-add counted as two; nil for ops whose time is the bytes they move.
 	FLOPs func(*Graph, *Op) int64
 	// Temps are outputs that exist inside the op only: nothing reads or keeps them, and they are freed when the op is done.
@@ -88,6 +90,8 @@ const (
 	OpSilu
 	OpRelu
 	OpClamp
+	OpClampBetween
+	OpClampMax
 	OpMaskedFill
 	OpDropout
 	// reductions and norms
@@ -108,6 +112,8 @@ const (
 	OpBMMAdd
 	OpConv2D
 	OpGroupedMM
+	OpMatmul4Bit
+	OpMatmul4BitDouble
 	OpFlashAttention
 	OpEfficientAttention
 	OpCPUAttention
@@ -115,6 +121,7 @@ const (
 	OpEmbedding
 	OpIndex
 	OpTopK
+	OpMax
 	// without gradient
 	OpPlain
 	OpArgument

@@ -4,7 +4,7 @@ package graph
 var attentionRows = rows{
 	// flash: output, logsumexp fp32 [B, a, S], random state.
 	OpFlashAttention: {
-		Aten: "aten._scaled_dot_product_flash_attention", Work: Attention, CPU: []Kind{OpCPUAttention}, FLOPs: halfIfCausal, Label: "attention",
+		Aten: "aten._scaled_dot_product_flash_attention", Work: Attention, CPU: []Kind{OpCPUAttention}, FLOPs: halfIfCausal, Label: "attention", Together: in0 | in1 | in2,
 		Save: []Save{{I0, in0 | in1 | in2}, {I1, in0 | in1 | in2}, {I2, in0 | in1 | in2}, {O0, in0 | in1 | in2}, {O1, in0 | in1 | in2}, {O2, in0 | in1 | in2}, {O3, in0 | in1 | in2}},
 		Back: []Call{
 			{Like, "aten._scaled_dot_product_flash_attention_backward", D0, [3]Slot{I0}},
@@ -14,7 +14,7 @@ var attentionRows = rows{
 	},
 	// efficient (q, k, v, bias): output, logsumexp fp32 [B, a, ceil32(S)], seed, offset.
 	OpEfficientAttention: {
-		Aten: "aten._scaled_dot_product_efficient_attention", Work: Attention, CPU: []Kind{OpCPUAttention}, FLOPs: attentionScores, Label: "attention",
+		Aten: "aten._scaled_dot_product_efficient_attention", Work: Attention, CPU: []Kind{OpCPUAttention}, FLOPs: attentionScores, Label: "attention", Together: in0 | in1 | in2,
 		Save: []Save{{I0, in0 | in1 | in2}, {I1, in0 | in1 | in2}, {I2, in0 | in1 | in2}, {I3, in0 | in1 | in2}, {O0, in0 | in1 | in2}, {O1, in0 | in1 | in2}, {O2, in0 | in1 | in2}, {O3, in0 | in1 | in2}},
 		Back: []Call{
 			{Like, "aten._scaled_dot_product_efficient_attention_backward", D0, [3]Slot{I0}},
@@ -25,7 +25,7 @@ var attentionRows = rows{
 	},
 	// flash on the CPU (q, k, v): output, logsumexp fp32 [B, S, a].
 	OpCPUAttention: {
-		Aten: "aten._scaled_dot_product_flash_attention_for_cpu", Work: Attention, FLOPs: attentionScores, Label: "attention",
+		Aten: "aten._scaled_dot_product_flash_attention_for_cpu", Work: Attention, FLOPs: attentionScores, Label: "attention", Together: in0 | in1 | in2,
 		Save: []Save{{I0, in0 | in1 | in2}, {I1, in0 | in1 | in2}, {I2, in0 | in1 | in2}, {O0, in0 | in1 | in2}, {O1, in0 | in1 | in2}},
 		Back: []Call{
 			{Like, "aten._scaled_dot_product_flash_attention_for_cpu_backward", D0, [3]Slot{I0}},

@@ -44,6 +44,22 @@ var matmulRows = rows{
 			{Full, "aten.convolution_backward", D2, [3]Slot{I2}},
 		},
 	},
+	// bitsandbytes.matmul_4bit(x, w, bias) of a frozen weight: dequantised as a whole (O1) for the product, and again in backward.
+	// Source: bitsandbytes 0.50, autograd/_functions.py, MatMul4Bit; backends/default/ops.py, _gemm_4bit_default_impl.
+	OpMatmul4Bit: {
+		Aten: "bitsandbytes.gemm_4bit", Work: MatMul, FLOPs: productOf(0), Temps: []Slot{O1},
+		Back: []Call{{Elementwise, "bitsandbytes.dequantize_4bit", T0, [3]Slot{O1}}, {MatLeft, "aten.mm", D0, [3]Slot{G0, T0}}},
+	},
+	// The same with double quantisation, whose scales are dequantised first (O2).
+	OpMatmul4BitDouble: {
+		Aten: "bitsandbytes.gemm_4bit", Work: MatMul, FLOPs: productOf(0), Temps: []Slot{O1, O2},
+		Back: []Call{
+			{Elementwise, "bitsandbytes.dequantize_blockwise", T0, [3]Slot{O2}},
+			{Elementwise, "bitsandbytes.dequantize_4bit", T1, [3]Slot{O1}},
+			{Release, "", T0, [3]Slot{}},
+			{MatLeft, "aten.mm", D0, [3]Slot{G0, T1}},
+		},
+	},
 	// _grouped_mm(a, b, offsets)
 	OpGroupedMM: {
 		Aten: "aten._grouped_mm", Work: MatMul, FLOPs: productOf(0), Save: []Save{{I0, in1}, {I1, in0}, {I2, in0 | in1}},

@@ -91,15 +91,6 @@ func oneIf(b bool) float64 {
 	return 0
 }
 
-// Chunkable is true for the classes whose head and loss can be computed in parts: causal language models.
-func (s *Spec) Chunkable() bool {
-	switch s.Arch {
-	case "bert", "roberta", "vit", "t5", "torch-encoder", "custom":
-		return false
-	}
-	return true
-}
-
 // Flash2 is the reason why the flash-attn package cannot run the model, or nil.
 func (s *Spec) Flash2() error {
 	switch {

@@ -11,11 +11,12 @@ import (
 )
 
 // ParseLoRA reads r=16,alpha=32,dropout=0,dtype=fp32,targets=q_proj+v_proj. Only r is needed: alpha is 2r, dropout 0,
-// dtype fp32; without targets they are left empty, and Override takes the defaults of the model's arch.
+// dtype fp32; without targets they are left empty, and Override takes the defaults of the model's arch. base=nf4 quantises the
+// frozen layers.
 func ParseLoRA(text string) (*LoRA, error) {
 	l := &LoRA{DType: "fp32"}
 	const form = "r=16,alpha=32,dropout=0,dtype=fp32,targets=q_proj+v_proj"
-	keys := []string{"r", "alpha", "dropout", "dtype", "targets"}
+	keys := []string{"r", "alpha", "dropout", "dtype", "targets", "base"}
 	var seen []string
 	for part := range strings.SplitSeq(text, ",") {
 		name, v, ok := strings.Cut(strings.TrimSpace(part), "=")
@@ -70,6 +71,12 @@ func (l *LoRA) set(name, v, form string, keys []string) error {
 			return fmt.Errorf("lora: %s", strings.TrimPrefix(problem, "train.lora."))
 		}
 		l.DType = w
+	case "base":
+		w, problem := Choose(FieldOf("train.lora.base"), v)
+		if problem != "" {
+			return fmt.Errorf("lora: %s", strings.TrimPrefix(problem, "train.lora."))
+		}
+		l.Base = w
 	case "targets":
 		for t := range strings.SplitSeq(v, "+") {
 			t = strings.TrimSpace(t)

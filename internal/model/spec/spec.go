@@ -57,6 +57,7 @@ type Spec struct {
 	SharedNorm       bool     `yaml:"shared_norm,omitempty" json:"shared_norm,omitempty"`
 	SlidingWindow    int      `yaml:"sliding_window" json:"sliding_window"`
 	LayerTypes       []string `yaml:"layer_types,omitempty" json:"layer_types,omitempty"`
+	RotaryLayers     []int    `yaml:"rotary_layers,omitempty" json:"rotary_layers,omitempty"`
 	LogitSoftcap     bool     `yaml:"logit_softcap" json:"logit_softcap"`
 	AttnSoftcap      bool     `yaml:"attention_softcap" json:"attention_softcap"`
 	UnscaledAttn     bool     `yaml:"unscaled_attention,omitempty" json:"unscaled_attention,omitempty"`
@@ -68,7 +69,7 @@ type Spec struct {
 	Image *Image `yaml:"image,omitempty" json:"image,omitempty"`
 	// Labels is the number of classes of a classifier head (vit, torch-encoder, custom).
 	Labels int `yaml:"labels,omitempty" json:"labels,omitempty"`
-	// LabelsOf is what is labelled (bert, roberta): the sequence, every token, or the first and the last token of a span.
+	// LabelsOf is what a classifier labels: the sequence, every token, or the first and the last token of a span.
 	LabelsOf string `yaml:"labels_of,omitempty" json:"labels_of,omitempty"`
 	// Types is the number of token types of bert and roberta embeddings.
 	Types int `yaml:"token_types,omitempty" json:"token_types,omitempty"`
@@ -116,6 +117,8 @@ type MoE struct {
 	Experts int `yaml:"experts" json:"experts"`
 	TopK    int `yaml:"top_k" json:"top_k"`
 	FFN     int `yaml:"ffn,omitempty" json:"ffn,omitempty"` // default Spec.FFN
+	// SharedFFN is the width of an MLP that all tokens pass beside their experts (Qwen2-MoE).
+	SharedFFN int `yaml:"shared_ffn,omitempty" json:"shared_ffn,omitempty"`
 	// DenseEvery and DenseLayers: layers with a plain MLP (Qwen3-MoE's decoder_sparse_step and mlp_only_layers).
 	SparseStep  int   `yaml:"sparse_step,omitempty" json:"sparse_step,omitempty"`
 	DenseLayers []int `yaml:"dense_layers,omitempty" json:"dense_layers,omitempty"`
@@ -151,6 +154,8 @@ type LoRA struct {
 	Dropout float64  `yaml:"dropout" json:"dropout"`
 	DType   string   `yaml:"dtype,omitempty" json:"dtype,omitempty"`     // default fp32, as peft makes them
 	Targets []string `yaml:"targets,omitempty" json:"targets,omitempty"` // module names, such as q_proj
+	// Base is how the frozen linear layers are quantised (QLoRA): nf4, or nf4-double with quantised scales; empty: they are not.
+	Base string `yaml:"base,omitempty" json:"base,omitempty"`
 }
 
 // Parallel holds the parallel degrees. Anything but 1 (and zero: 0) is refused: it is not modelled.

@@ -1,13 +1,15 @@
 """Low-rank adapters on frozen linear layers, by peft's rule: in their own type, the sum in the layer's."""
-import torch
 from torch import nn
 from torch.nn import functional as F
 
 from precision import weights_dtype
+from refusal import Refusal
 
 
 def adapt(model, spec, device):
     lora = spec["train"].get("lora")
+    if lora and lora.get("base"):
+        raise Refusal("unsupported", f"a base quantised to {lora['base']} is estimated, not run")
     if not lora:
         return
     for p in model.parameters():

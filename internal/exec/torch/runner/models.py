@@ -35,8 +35,8 @@ def has_transformers(job):
     return True
 
 
-def batch(spec, model, device, seed):
-    """Token ids or features or pixels, and labels; on meta only their shapes matter."""
+def batch(spec, device, seed, low):
+    """Token ids from `low` on, or features, or pixels, and labels; on meta only their shapes matter."""
     source = torch.Generator().manual_seed(seed)
     b, s, arch = spec["B"], spec["S"], spec["arch"]
 
@@ -61,12 +61,11 @@ def batch(spec, model, device, seed):
             "x": integers(vocab, b, s) if vocab else floats(b, s, spec["H"]),
             "target": integers(classes, b, s) if classes else floats(b, s, spec["H"]),
         }
-    if arch == "t5":
+    if spec.get("decoder_L"):
         ds = spec.get("decoder_S") or s
         return {"input_ids": integers(vocab, b, s), "decoder_input_ids": integers(vocab, b, ds), "labels": integers(vocab, b, ds)}
-    low = 2 if arch == "roberta" else 0  # id 1 is RoBERTa's padding
     ids = integers(vocab - low, b, s)
-    classes = spec.get("labels") if arch in ("bert", "roberta") else None
+    classes = spec.get("labels")
     if classes and spec.get("labels_of") == "span":
         return {"input_ids": ids + low if low else ids, "start_positions": integers(s, b), "end_positions": integers(s, b)}
     labels = integers(classes, b) if classes and spec.get("labels_of") != "tokens" else integers(classes or vocab, b, s)

@@ -1,5 +1,4 @@
 """A plan's regions, wrapped around the parts of a model's layers."""
-import torch
 from torch.utils.checkpoint import CheckpointError
 
 import offload
@@ -60,7 +59,7 @@ class Plan:
             where.wrap(self.how.region(name, region.get("cached") or ()))
 
     def segment(self, first, last):
-        if self.spec["arch"] == "t5":
+        if self.spec.get("decoder_L"):
             raise Refusal("unsupported", "segments of t5: its layers hand a position bias to the next, so that they are no chain")
         run = self.how.region(f"layers {first} to {last}")
         Segment(self.layers[first:last + 1], run, self.module.get("tuple")).wrap()

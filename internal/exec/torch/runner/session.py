@@ -14,7 +14,6 @@ import precision
 import stage
 from checkpointing import Checkpointing
 from meters import meter_for
-from refusal import Refusal
 from step import TrainingStep
 from witness import Witness
 
@@ -49,7 +48,7 @@ class Session:
         self.casts = precision.Casts(self.spec, device)
         how = Checkpointing(self.casts, self.witness, job.get("plant"))
         plans.apply(self.model, self.spec, job.get("module"), job["nodes"], how, device)
-        self.batch = models.batch(self.spec, self.model, device, job["seed"])
+        self.batch = models.batch(self.spec, device, job["seed"], (job.get("module") or {}).get("first_id", 0))
         self.meter.holds([*self.model.parameters(), *self.model.buffers(), *self.batch.values()])
         self.step = TrainingStep(self.model, self.batch, self.spec, self.casts, device, job.get("plant"))
         self.how = how
