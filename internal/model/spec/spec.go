@@ -29,8 +29,8 @@ type Spec struct {
 
 	// Precision is fp32, bf16, fp16 (weights and activations alike), amp-bf16 or amp-fp16 (fp32 weights under autocast).
 	Precision dtype.Precision `yaml:"dtype" json:"dtype"`
-	// Weights and Autocast replace what Precision says of the parameters and of autocast. SettlePrecision leaves Autocast alone,
-	// and only for the pairs that have no name: 16-bit weights under autocast.
+	// Weights and Autocast replace what Precision says of the parameters and of autocast. SettlePrecision folds both into
+	// Precision, but for 16-bit weights under autocast, which have no name there: Autocast stays.
 	Weights  string `yaml:"weights,omitempty" json:"weights,omitempty"`
 	Autocast string `yaml:"autocast,omitempty" json:"autocast,omitempty"`
 	// Attention is eager, sdpa (flash or efficient, as CUDA's dispatcher picks), math, or flash2 (the flash-attn package).
