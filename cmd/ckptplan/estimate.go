@@ -81,7 +81,7 @@ func runEstimate(cmd *cobra.Command, g *globals, o *estimateOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := study.New(spec, req)
+	s, err := interruptible(cmd.Context(), func() (*study.Study, error) { return study.New(spec, req) })
 	if err != nil {
 		return &inputError{err}
 	}
@@ -92,7 +92,7 @@ func runEstimate(cmd *cobra.Command, g *globals, o *estimateOptions) error {
 	case o.explain:
 		detail = study.Whole
 	}
-	e, err := s.Estimate(cmd.Context(), choices, detail)
+	e, err := interruptible(cmd.Context(), func() (*study.Estimation, error) { return s.Estimate(cmd.Context(), choices, detail) })
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"ckptplan/internal/report"
 	"ckptplan/internal/strategy/solve"
+	"ckptplan/internal/study"
 )
 
 type frontierOptions struct {
@@ -72,7 +73,7 @@ func (o *frontierOptions) run(cmd *cobra.Command, g *globals, args []string) err
 		return err
 	}
 	watch := progress(cmd.ErrOrStderr(), "searching")
-	f, err := s.Frontier(cmd.Context(), o.quantum.bytes)
+	f, err := interruptible(cmd.Context(), func() (*study.Frontier, error) { return s.Frontier(cmd.Context(), o.quantum.bytes) })
 	watch.stop()
 	switch {
 	case errors.Is(err, solve.ErrEffort):

@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	collectLate(1 << 30)
+	collectLate(1 << 28)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))

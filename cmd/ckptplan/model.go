@@ -139,7 +139,7 @@ func (o *modelOptions) study(cmd *cobra.Command, args []string, req study.Reques
 	if err := strategy.Searchable(spec); err != nil {
 		return nil, &inputError{err}
 	}
-	s, err := study.New(spec, req)
+	s, err := interruptible(cmd.Context(), func() (*study.Study, error) { return study.New(spec, req) })
 	if err != nil {
 		return nil, &inputError{err}
 	}

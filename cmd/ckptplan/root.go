@@ -147,7 +147,7 @@ Start with:  ckptplan estimate                                   a GPT of 1.3 bi
 	f.StringVar(&g.color, "color", "auto", "colour: auto, always or never")
 	f.BoolVar(&g.noColor, "no-color", false, "no colour")
 	complete(root, "color", "auto", "always", "never")
-	root.AddCommand(newEstimateCommand(g), newOptimizeCommand(g), newFrontierCommand(g), newLargestCommand(g), newVerifyCommand(g), newShowCommand(g), newModelsCommand(g), newGPUsCommand(g), newDocsCommand())
+	root.AddCommand(newEstimateCommand(g), newOptimizeCommand(g), newFrontierCommand(g), newLargestCommand(g), newVerifyCommand(g), newShowCommand(g), newExportCommand(), newModelsCommand(g), newGPUsCommand(g), newDocsCommand())
 	sectioned(root)
 	strictTopics(root)
 	return root

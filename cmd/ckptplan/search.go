@@ -114,7 +114,7 @@ func (o *searchOptions) request() (study.Request, error) {
 // answer asks for a plan and writes it.
 func (o *searchOptions) answer(cmd *cobra.Command, g *globals, s *study.Study, ask func(context.Context, *study.Study) (*study.Optimization, error)) error {
 	watch := progress(cmd.ErrOrStderr(), "searching")
-	result, err := ask(cmd.Context(), s)
+	result, err := interruptible(cmd.Context(), func() (*study.Optimization, error) { return ask(cmd.Context(), s) })
 	watch.stop()
 	if err != nil {
 		return err

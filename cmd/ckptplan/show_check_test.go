@@ -58,7 +58,7 @@ func certified(t *testing.T, preset string, change func(*spec.Spec), share float
 	}
 	f := plan.NewFile(res.Plan, s, "test")
 	f.Class, f.Budget = res.Class, req.Budget
-	if f.Certificate, err = strategy.Certify(context.Background(), p, req, res); err != nil {
+	if f.Certificate, err = strategy.Certify(context.Background(), req, res); err != nil {
 		t.Fatal(err)
 	}
 	return s, planBack(t, planText(t, f)), sheet

@@ -235,7 +235,7 @@ func (o *verifyOptions) request(d *device) (study.Request, error) {
 // measure runs the plan, and the baseline if there is something to compare.
 func (o *verifyOptions) measure(cmd *cobra.Command, e *engine, s *study.Study, run *study.Run) error {
 	watch := progress(cmd.ErrOrStderr(), fmt.Sprintf("running %s on %s", run.Plan.Name, e.device))
-	m, err := e.run(cmd.Context(), s, run.Plan, watch.at)
+	m, err := o.run(cmd.Context(), e, s, run.Plan, watch.at)
 	watch.stop()
 	if is[*exec.MemoryError](err) {
 		run.Failed = err
@@ -256,7 +256,7 @@ func (o *verifyOptions) measure(cmd *cobra.Command, e *engine, s *study.Study, r
 		return err
 	}
 	watch = progress(cmd.ErrOrStderr(), "running the step without checkpointing on "+e.device)
-	run.Bare, err = e.run(cmd.Context(), s, run.Baseline, watch.at)
+	run.Bare, err = o.run(cmd.Context(), e, s, run.Baseline, watch.at)
 	watch.stop()
 	switch {
 	case is[*exec.MemoryError](err), is[*exec.DeviceError](err), is[*tooLargeError](err):

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"ckptplan/internal/exec/host"
 	"ckptplan/internal/exec/interpreter"
 	"ckptplan/internal/exec/torch"
+	"ckptplan/internal/gpu"
 	"ckptplan/internal/gpu/cuda"
 	"ckptplan/internal/study"
 	"ckptplan/internal/unit"
@@ -151,8 +151,11 @@ type engine struct {
 	// cpuOps is true where PyTorch's CPU dispatches the ops: its dropout and attention differ from a CUDA device's.
 	cpuOps bool
 	notes  []string
-	// run measures a plan, and calls back with the current stage.
-	run func(context.Context, *study.Study, *study.Simulation, func(stage string)) (*exec.Measurement, error)
+	// need is the device memory that a plan takes.
+	need func(*study.Study, *study.Simulation) unit.Bytes
+	// machine is true if that is memory of this machine.
+	machine bool
+	exec.Engine
 }
 
 // pick chooses the engine for a device. On the CPU that is PyTorch if there is one.
@@ -203,54 +206,45 @@ func (o *engineOptions) torch(d *device, config []byte) (*engine, error) {
 			e.offered = o.limit.of(d.total)
 		}
 	}
-	e.run = func(ctx context.Context, s *study.Study, p *study.Simulation, at func(string)) (*exec.Measurement, error) {
-		t := torch.Options{
-			Python: o.python, Device: d.name, Graph: p.Timeline.Graph(), Config: config, Plan: p.Plan, Warmup: int(o.warmup), Steps: int(o.steps),
-			Seed: o.seed, Values: e.values, Timeout: o.timeout, Enough: o.enough, Force: o.force, Limit: share, Progress: at,
-		}
-		switch d.name {
-		case "meta":
-		case "cpu":
-			if err := o.fitsMachine(unit.Bytes(p.Timeline.Peak.Bytes)); err != nil {
-				return nil, err
-			}
-		default:
-			t.Need = s.NeedOf(p)
-		}
-		return torch.Run(ctx, t)
+	e.Engine = torch.Options{
+		Python: o.python, Device: d.name, Config: config, Warmup: int(o.warmup), Steps: int(o.steps), Seed: o.seed, Values: e.values,
+		Timeout: o.timeout, Enough: o.enough, Force: o.force, Limit: share,
+	}
+	switch d.name {
+	case "meta":
+		e.need = func(*study.Study, *study.Simulation) unit.Bytes { return 0 }
+	case "cpu":
+		e.machine, e.need = true, func(_ *study.Study, p *study.Simulation) unit.Bytes { return unit.Bytes(p.Timeline.Peak.Bytes) }
+	default:
+		e.need = (*study.Study).NeedOf
 	}
 	return e, nil
 }
 
-// host runs the reference device, whose kernels compute with copies of 4 bytes a number.
+// host runs the interpreter on the reference device.
 func (o *engineOptions) host(notes []string) *engine {
-	e := &engine{name: "host", device: "cpu", values: true, notes: notes}
 	capacity := o.limit.bytes
 	if o.limit.percent > 0 {
 		capacity = o.limit.of(machineMemory())
 	}
-	e.offered = capacity
-	e.run = func(ctx context.Context, _ *study.Study, p *study.Simulation, at func(string)) (*exec.Measurement, error) {
-		if err := o.fitsMachine(p.HostBytes()); err != nil {
-			return nil, err
-		}
-		s, err := p.Schedule()
-		if err != nil {
-			return nil, err
-		}
-		timed, cancel := context.WithTimeout(ctx, o.timeout)
-		defer cancel()
-		var stage string
-		reference := host.NewDevice(capacity)
-		defer func() { _ = reference.Close() }() // its memory is this process's
-		m, err := interpreter.Run(timed, interpreter.Options{
-			Device: reference, Engine: "host", Schedule: s, Seed: o.seed, Steps: int(o.steps), Enough: o.enough,
-			Progress: func(now string) { stage = now; at(now) },
-		})
-		if errors.Is(err, context.DeadlineExceeded) {
-			return nil, &exec.TimeoutError{After: o.timeout, At: stage}
-		}
-		return m, err
+	return &engine{
+		name: "host", device: "cpu", offered: capacity, values: true, notes: notes, machine: true,
+		need: func(_ *study.Study, p *study.Simulation) unit.Bytes { return p.HostBytes() },
+		Engine: interpreter.Options{
+			Open: func() (gpu.Device, error) { return host.NewDevice(capacity), nil }, Engine: "host", Seed: o.seed, Steps: int(o.steps),
+			Enough: o.enough, Timeout: o.timeout,
+		},
 	}
-	return e
+}
+
+// run measures a plan with the engine, unless it would fill this machine's memory.
+func (o *engineOptions) run(ctx context.Context, e *engine, s *study.Study, p *study.Simulation, at func(string)) (*exec.Measurement, error) {
+	r := exec.Request{Graph: p.Timeline.Graph(), Plan: p.Plan, Need: e.need(s, p), Progress: at}
+	if e.machine {
+		if err := o.fitsMachine(r.Need); err != nil {
+			return nil, err
+		}
+		r.Need = 0 // the runner looks after a CUDA device only
+	}
+	return e.Run(ctx, r)
 }

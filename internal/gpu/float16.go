@@ -20,8 +20,9 @@ func Round(dt dtype.DType, x float32) float32 {
 // RoundBF16 is x rounded to bfloat16.
 func RoundBF16(x float32) float32 { return fromBF16(toBF16(x)) }
 
-func encode(dt dtype.DType, values []float32) []uint16 {
-	out := make([]uint16, len(values))
+// encode rounds values into out, decode is its inverse.
+func encode(dt dtype.DType, values []float32, out []uint16) []uint16 {
+	out = out[:len(values)]
 	if dt == dtype.BF16 {
 		for i, x := range values {
 			out[i] = toBF16(x)
@@ -34,8 +35,8 @@ func encode(dt dtype.DType, values []float32) []uint16 {
 	return out
 }
 
-func decode(dt dtype.DType, bits []uint16) []float32 {
-	out := make([]float32, len(bits))
+func decode(dt dtype.DType, bits []uint16, out []float32) []float32 {
+	out = out[:len(bits)]
 	if dt == dtype.BF16 {
 		for i, b := range bits {
 			out[i] = fromBF16(b)
@@ -73,14 +74,12 @@ func toF16(x float32) uint16 {
 	return sign | uint16((a+0xfff+a>>13&1)>>13-112<<10)
 }
 
+// fromF16 shifts exponent and significand into place; the exponent's bias differs by 112. The product is exact for
+// numbers below 2⁻¹⁴ as well.
 func fromF16(b uint16) float32 {
-	sign, e, m := uint32(b&0x8000)<<16, uint32(b>>10&0x1f), uint32(b&0x3ff)
-	switch e {
-	case 0:
-		x := float32(m) / (1 << 24)
-		return math.Float32frombits(math.Float32bits(x) | sign)
-	case 0x1f:
-		return math.Float32frombits(sign | 0x7f800000 | m<<13)
+	x := math.Float32frombits(uint32(b&0x7fff)<<13) * 0x1p112
+	if x >= 1<<16 { // infinite or NaN
+		x = math.Float32frombits(0x7f800000 | uint32(b&0x3ff)<<13)
 	}
-	return math.Float32frombits(sign | (e+112)<<23 | m<<13)
+	return math.Float32frombits(math.Float32bits(x) | uint32(b&0x8000)<<16)
 }

@@ -40,8 +40,8 @@ func TestHalvesAreExact(t *testing.T) {
 	for b := range 1 << 16 {
 		for _, dt := range []dtype.DType{dtype.BF16, dtype.F16} {
 			h := []uint16{uint16(b)}
-			if x := decode(dt, h); x[0] == x[0] && encode(dt, x)[0] != h[0] {
-				t.Fatalf("%s %04x is %v and comes back as %04x", dt, b, x[0], encode(dt, x)[0])
+			if x := decode(dt, h, make([]float32, 1)); x[0] == x[0] && encode(dt, x, make([]uint16, 1))[0] != h[0] {
+				t.Fatalf("%s %04x is %v and comes back as %04x", dt, b, x[0], encode(dt, x, make([]uint16, 1))[0])
 			}
 		}
 	}

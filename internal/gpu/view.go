@@ -10,6 +10,8 @@ import (
 type View struct {
 	Tensor
 	Mem []byte
+	// Work is where Reals puts values that are not in Mem as they are wanted.
+	Work *Workspace
 }
 
 // number is an element as it lies in memory.
@@ -24,13 +26,13 @@ func as[T number](mem []byte) []T {
 }
 
 // Reals are the values in row-major order, as float32 whatever their type. They must not be written: they may be the
-// memory itself.
+// memory itself, else they last until Work is reset.
 func (v View) Reals() []float32 {
 	switch v.DType {
 	case dtype.F32:
-		return ordered(v.Tensor, as[float32](v.Mem))
+		return ordered(v.Tensor, as[float32](v.Mem), v.Work.Take)
 	case dtype.BF16, dtype.F16:
-		return decode(v.DType, ordered(v.Tensor, as[uint16](v.Mem)))
+		return decode(v.DType, ordered(v.Tensor, as[uint16](v.Mem), fresh), v.Work.Take(v.Count()))
 	case dtype.Bool:
 		return converted(v.Bools(), func(b bool) float32 {
 			if b {
@@ -42,31 +44,16 @@ func (v View) Reals() []float32 {
 	return converted(v.Ints(), func(i int64) float32 { return float32(i) })
 }
 
-// AppendReals appends the values to a slice whose memory is used again.
-func (v View) AppendReals(dst []float32) []float32 {
-	if !v.DType.Low() {
-		return append(dst, v.Reals()...)
-	}
-	for _, b := range ordered(v.Tensor, as[uint16](v.Mem)) {
-		if v.DType == dtype.BF16 {
-			dst = append(dst, fromBF16(b))
-		} else {
-			dst = append(dst, fromF16(b))
-		}
-	}
-	return dst
-}
-
 // Ints are the values of an integer tensor in row-major order. They must not be written.
 func (v View) Ints() []int64 {
 	if v.DType == dtype.I32 {
-		return converted(ordered(v.Tensor, as[int32](v.Mem)), func(i int32) int64 { return int64(i) })
+		return converted(ordered(v.Tensor, as[int32](v.Mem), fresh), func(i int32) int64 { return int64(i) })
 	}
-	return ordered(v.Tensor, as[int64](v.Mem))
+	return ordered(v.Tensor, as[int64](v.Mem), fresh)
 }
 
 // Bools are the values of a boolean tensor in row-major order. They must not be written.
-func (v View) Bools() []bool { return ordered(v.Tensor, as[bool](v.Mem)) }
+func (v View) Bools() []bool { return ordered(v.Tensor, as[bool](v.Mem), fresh) }
 
 // SetReals stores values given in row-major order, rounded to the tensor's floating type.
 func (v View) SetReals(values []float32) {
@@ -74,7 +61,12 @@ func (v View) SetReals(values []float32) {
 		scatter(v.Tensor, as[float32](v.Mem), values)
 		return
 	}
-	scatter(v.Tensor, as[uint16](v.Mem), encode(v.DType, values))
+	mem := as[uint16](v.Mem)
+	if v.Dense() {
+		encode(v.DType, values, mem[v.Offset:])
+		return
+	}
+	scatter(v.Tensor, mem, encode(v.DType, values, make([]uint16, len(values))))
 }
 
 // SetInts stores values of an integer tensor given in row-major order.
@@ -116,13 +108,16 @@ func converted[T, U any](values []T, f func(T) U) []U {
 	return out
 }
 
-// ordered is a tensor's elements in row-major order: the allocation itself where it is so laid out, else a copy.
-func ordered[T any](t Tensor, mem []T) []T {
+func fresh[T any](n int64) []T { return make([]T, n) }
+
+// ordered is a tensor's elements in row-major order: the allocation itself where it is so laid out, else a copy in
+// memory that take gives.
+func ordered[T any](t Tensor, mem []T, take func(n int64) []T) []T {
 	n := t.Count()
 	if t.Dense() {
 		return mem[t.Offset : t.Offset+n]
 	}
-	out := make([]T, 0, n)
+	out := take(n)[:0]
 	t.Rows(func(at, step, n int64) {
 		for range n {
 			out = append(out, mem[at])

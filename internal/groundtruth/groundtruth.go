@@ -77,17 +77,18 @@ type Peak struct {
 	Op    string `json:"op"`
 }
 
-// The files of cases: those that the project was given, and its own.
+// The files of cases: those that the project was given, its own, and those of the decoders that came last.
 const (
-	Given = "cases.json"
-	Own   = "extra-cases.json"
+	Given    = "cases.json"
+	Own      = "extra-cases.json"
+	Decoders = "decoder-cases.json"
 )
 
-// Load reads the cases of the named files; without a name, of both.
+// Load reads the cases of the named files; without a name, of all.
 func Load(t testing.TB, files ...string) []*Case {
 	t.Helper()
 	if len(files) == 0 {
-		files = []string{Given, Own}
+		files = []string{Given, Own, Decoders}
 	}
 	var all []*Case
 	dir := Dir(t)
@@ -151,7 +152,7 @@ func (c *Case) ConfigJSON() ([]byte, error) {
 	}
 	cfg["model_type"] = c.ModelType
 	if head := strings.TrimPrefix(c.Auto, "AutoModel"); slices.Contains([]string{"ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"}, head) {
-		cfg["architectures"] = []string{map[string]string{"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert", "distilbert": "DistilBert", "electra": "Electra", "llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3", "mixtral": "Mixtral", "qwen3_moe": "Qwen3Moe", "phi": "Phi", "phi3": "Phi3", "gemma": "Gemma", "gemma2": "Gemma2", "olmo2": "Olmo2", "starcoder2": "Starcoder2"}[c.ModelType] + head}
+		cfg["architectures"] = []string{map[string]string{"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert", "distilbert": "DistilBert", "electra": "Electra", "llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3", "mixtral": "Mixtral", "qwen3_moe": "Qwen3Moe", "phi": "Phi", "phi3": "Phi3", "gemma": "Gemma", "gemma2": "Gemma2", "olmo2": "Olmo2", "starcoder2": "Starcoder2", "gemma3_text": "Gemma3Text", "smollm3": "SmolLM3", "olmo3": "Olmo3", "glm4": "Glm4", "qwen2_moe": "Qwen2Moe", "gpt_oss": "GptOss"}[c.ModelType] + head}
 	}
 	return json.Marshal(cfg)
 }

@@ -91,6 +91,8 @@ func (c *compiler) step(op *graph.Op, s *graph.Call) *grad {
 	case graph.Pass:
 		c.hold(a)
 		return a
+	case graph.Scalar:
+		return c.fresh(s.Aten, graph.Dims{}, graph.Dims{}, a.dtype, w)
 	case graph.Compare:
 		return c.fresh(s.Aten, a.Shape, graph.ElementwiseStrides(a.Shape, a.Layout), dtype.Bool, w)
 	case graph.Elementwise:

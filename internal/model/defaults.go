@@ -46,7 +46,7 @@ func fill(s *spec.Spec, given func(string) bool) {
 func sized(key string) bool {
 	switch key {
 	case "name", "arch", "L", "S", "H", "B", "heads", "dtype", "kv_heads", "head_dim", "ffn", "max_positions", "decoder_L", "decoder_S",
-		"attention", "checkpoint", "layer_types", "embedding_dim", "final_norm", "dropout.classifier":
+		"attention", "checkpoint", "layer_types", "rotary_layers", "embedding_dim", "final_norm", "dropout.classifier":
 		return true
 	}
 	return strings.HasPrefix(key, "train.") || strings.HasPrefix(key, "parallel.")
@@ -207,8 +207,12 @@ func defaultsInWords(s *spec.Spec, given func(string) bool) []string {
 			add("logits kept during backward")
 			continue
 		case "layer_types":
-			if len(s.LayerTypes) > 0 {
+			switch slide := count(s.LayerTypes, "sliding_attention"); {
+			case slide == 0:
+			case slide == (s.L+1)/2:
 				add("sliding and full attention alternate")
+			default:
+				add("%d of %d layers slide", slide, s.L)
 			}
 			continue
 		case "dropout.embedding":
@@ -278,4 +282,13 @@ func biasInWords(s *spec.Spec, given func(string) bool) string {
 		}
 	}
 	return strings.Join(in, ", ")
+}
+
+func count(words []string, word string) (n int) {
+	for _, w := range words {
+		if w == word {
+			n++
+		}
+	}
+	return n
 }

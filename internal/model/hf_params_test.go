@@ -41,6 +41,13 @@ var classParameters = map[string]int64{
 	"distilbert":  66985530,
 	"electra":     13546682,
 	"mt5":         172119424,
+
+	"olmo3":       6888624128,
+	"smollm3":     3075098624,
+	"glm4":        9400279040,
+	"qwen2_moe":   14315784192,
+	"gemma3_text": 2628658432,
+	"gpt_oss":     116829156672,
 }
 
 // The presets' sizes and switches give the parameters that were counted on the Hugging Face class of each.
@@ -117,7 +124,7 @@ func countParameters(s *spec.Spec) int64 {
 	}
 	attn := h*hd*(heads+2*kv) + bias(s.Bias.QKV, hd*(heads+2*kv)) + hd*heads*h + bias(s.Bias.Out, h)
 	if s.QKNorm {
-		if s.Arch == "olmo2" { // over all heads together
+		if s.Arch == "olmo2" || s.Arch == "olmo3" { // over all heads together
 			attn += hd * (heads + kv)
 		} else {
 			attn += 2 * hd
@@ -130,6 +137,9 @@ func countParameters(s *spec.Spec) int64 {
 		}
 		return n
 	}
+	if s.Arch == "gpt-oss" {
+		attn += heads // sinks
+	}
 	norms := int64(2)
 	switch s.Arch {
 	case "phi", "cohere":
@@ -138,13 +148,19 @@ func countParameters(s *spec.Spec) int64 {
 		if s.ParallelResidual && !s.NewDecoder {
 			norms = 1
 		}
-	case "gemma2":
+	case "gemma2", "gemma3-text", "glm4":
 		norms = 4
 	}
 	n := int64(s.L) * (attn + norms*norm)
 	for l := range s.L {
 		if m := s.MoE; m != nil && !slices.Contains(m.DenseLayers, l) && (l+1)%m.SparseStep == 0 {
 			n += int64(m.Experts) * (mlp(int64(m.FFN)) + h)
+			if s.Arch == "gpt-oss" { // biases of router and experts
+				n += int64(m.Experts) * (1 + 2*int64(m.FFN) + h)
+			}
+			if m.SharedFFN > 0 {
+				n += mlp(int64(m.SharedFFN)) + h // and its gate
+			}
 		} else {
 			n += mlp(int64(s.FFN))
 		}

@@ -203,7 +203,7 @@ func TestLoadHFReads(t *testing.T) {
 }
 
 func TestLoadHFRefuses(t *testing.T) {
-	const modelled = "gpt2, llama, mistral, qwen2, qwen3, gpt_neox, opt, bert, roberta, xlm-roberta, camembert, distilbert, electra, vit, mixtral, qwen3_moe, phi, phi3, gemma, gemma2, olmo2, starcoder2, falcon, bloom, granite, cohere, t5, mt5"
+	const modelled = "gpt2, llama, mistral, qwen2, qwen3, gpt_neox, opt, bert, roberta, xlm-roberta, camembert, distilbert, electra, vit, mixtral, qwen2_moe, qwen3_moe, gpt_oss, phi, phi3, gemma, gemma2, gemma3_text, smollm3, glm4, olmo2, olmo3, starcoder2, falcon, bloom, granite, cohere, t5, mt5"
 	tests := []struct{ name, doc, want string }{
 		{"state space", `{"model_type": "mamba"}`, `1:16: model_type "mamba" is not modelled: modelled are ` + modelled},
 		{"near name", `{"model_type": "gemma3"}`, `1:16: model_type "gemma3" is not modelled: modelled are ` + modelled + ` (nearest: "gemma")`},

@@ -97,13 +97,14 @@ var presetAliases = map[string]string{
 	"mistral-7b-v0.1": "mistral-7b", "mistral-7b-instruct-v0.1": "mistral-7b",
 	"mixtral-8x7b-v0.1": "mixtral-8x7b", "mixtral-8x7b-instruct-v0.1": "mixtral-8x7b",
 	"phi-1-5": "phi-1.5", "phi-3-mini-4k": "phi-3-mini", "c4ai-command-r-v01": "command-r",
-	"olmo-2-1124-7b": "olmo-2-7b", "granite-3.0-8b": "granite-3-8b",
+	"olmo-2-1124-7b": "olmo-2-7b", "olmo-3-1025-7b": "olmo-3-7b", "olmo3-7b": "olmo-3-7b", "smollm3": "smollm3-3b", "qwen2-moe": "qwen1.5-moe-a2.7b",
+	"granite-3.0-8b":    "granite-3-8b",
 	"bert-base-uncased": "bert-base", "bert-large-uncased": "bert-large",
 	"vit-base-patch16-224": "vit-base", "vit-large-patch16-224": "vit-large", "pythia-410m-deduped": "pythia-410m",
 }
 
 // PresetName finds the preset that a name stands for: case, the organisation (meta-llama/…), hyphens or underscores,
-// and the endings -hf, -instruct, -chat, -it and -base do not matter.
+// and the endings -hf, -instruct, -chat, -it, -pt and -base do not matter.
 func PresetName(name string) (string, bool) {
 	key := presetKey(name)
 	for {
@@ -114,7 +115,7 @@ func PresetName(name string) (string, bool) {
 			return known, true
 		}
 		cut := key
-		for _, end := range []string{"-hf", "-instruct", "-chat", "-it", "-base"} {
+		for _, end := range []string{"-hf", "-instruct", "-chat", "-it", "-pt", "-base"} {
 			cut = strings.TrimSuffix(cut, end)
 		}
 		if rest, ok := strings.CutPrefix(key, "meta-"); ok {

@@ -25,6 +25,9 @@ func Optimization(o *study.Optimization) *Document {
 		if o.RestrictionPrice != nil {
 			d.Facts = append(d.Facts, targetFact(o))
 		}
+		if o.Lines != "" {
+			d.Tables = append(d.Tables, Table{Title: "what goes into " + o.For.Title, Notes: strings.Split(strings.TrimRight(o.Lines, "\n"), "\n")})
+		}
 		d.Tables = append(d.Tables, layers(o))
 		if len(o.Largest) > 0 {
 			d.Tables = append(d.Tables, largest(o))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"reflect"
 	"slices"
 	"strconv"
 
@@ -28,10 +27,10 @@ const NothingAdded = "nothing-added"
 // shownOwners is how many owners of the peak a certificate lists.
 const shownOwners = 6
 
-// Certify writes down why a result of Optimize is the fastest plan of its class, from the same program and request. The
+// Certify writes down why a result of Optimize is the fastest plan of its class, from the same request. The
 // certificate holds peak and time, and no proof, where rows cannot state the class: with a window or a cap for offloading,
 // for layers that hold their own output, and for a nested plan that the chain has no form for.
-func Certify(ctx context.Context, p *memory.Program, req Request, res *Result) (*plan.Certificate, error) {
+func Certify(ctx context.Context, req Request, res *Result) (*plan.Certificate, error) {
 	if res.Leanest {
 		return nil, ErrNotCertified
 	}
@@ -60,34 +59,15 @@ func Certify(ctx context.Context, p *memory.Program, req Request, res *Result) (
 	if res.Class != "flat" || sol == nil || sol.Closed == "" {
 		return nil, ErrNotCertified
 	}
-	g, err := graphsOf(p)
-	if err != nil {
-		return nil, err
-	}
-	req.kind = res.kind
-	p = g.of(req.kind)
-	pr, err := g.price(ctx, p, req.Sheet, req.allows, req.more()...)
-	if err != nil {
-		return nil, err
-	}
-	names := map[string]bool{}
-	for _, m := range res.Menu {
-		names[m.Option.Name] = true
-	}
-	pr.prune(func(k int) bool { return names[pr.options[k].Name] })
-	if pr.entangled || g.of(res.Plan.Kind()) != p {
+	sp := res.space
+	if sp.Entangled || sp.of(res.Plan.Kind()) != sp.Program {
 		return c, nil // the rows do not hold for every plan of the class
 	}
-	again := pr.problem(p.Graph)
-	again.Budget = prob.Budget
-	if !reflect.DeepEqual(again, prob) {
-		return nil, ErrNotCertified
-	}
-	dual, err := prob.Lowered(pr.slack(), pr.slackBackward()).BestBound(ctx, sol)
+	dual, err := prob.Lowered(sp.Slack()).BestBound(ctx, sol)
 	if err != nil {
 		return nil, err
 	}
-	menu, bound := pr.certifiedMenu(prob), certifiedBound(len(prob.Blocks), dual)
+	menu, bound := sp.certifiedMenu(prob), certifiedBound(len(prob.Blocks), dual)
 	bound.Gap = sol.Time - bound.Bound
 	c.Status, c.Time.Extra, c.Menu, c.Bound = string(sol.Status), sol.Time, &menu, &bound
 	c.Closed = plan.CertifiedSearch{How: sol.Closed, Labels: sol.Stats.Labels}
@@ -122,13 +102,14 @@ func certifiedPeak(tl *memory.Timeline) plan.CertifiedPeak {
 }
 
 // certifiedMenu writes the rows of a problem, layers with equal numbers together.
-func (pr *pricing) certifiedMenu(p *solve.Problem) plan.CertifiedMenu {
-	m := plan.CertifiedMenu{Slack: unit.Bytes(pr.slack()), SlackBackward: unit.Bytes(pr.slackBackward()), Base: unit.Bytes(p.Base), Floor: unit.Bytes(p.Floor), Head: plan.CertifiedHead{Forward: unit.Bytes(p.HeadForward), Backward: unit.Bytes(p.HeadBackward), Gradient: unit.Bytes(p.HeadGrad)}}
+func (sp *space) certifiedMenu(p *solve.Problem) plan.CertifiedMenu {
+	forward, backward := sp.Slack()
+	m := plan.CertifiedMenu{Slack: unit.Bytes(forward), SlackBackward: unit.Bytes(backward), Base: unit.Bytes(p.Base), Floor: unit.Bytes(p.Floor), Head: plan.CertifiedHead{Forward: unit.Bytes(p.HeadForward), Backward: unit.Bytes(p.HeadBackward), Gradient: unit.Bytes(p.HeadGrad)}}
 	for _, g := range alike(len(p.Blocks), func(i int) int64 { return p.Blocks[i].Grad }) {
 		m.Gradients = append(m.Gradients, plan.LayerBytes{Layers: plan.FormatLayers(g), Bytes: p.Blocks[g[0]].Grad})
 	}
-	for k := range pr.options {
-		o := plan.CertifiedOption{Option: pr.options[k]}
+	for k := range sp.Options {
+		o := plan.CertifiedOption{Option: sp.Options[k]}
 		numbers := func(i int) solve.Choice {
 			c := p.Blocks[i].Choices[k]
 			c.Holds = 0 // listed by tensor
@@ -142,17 +123,17 @@ func (pr *pricing) certifiedMenu(p *solve.Problem) plan.CertifiedMenu {
 		}
 		m.Options = append(m.Options, o)
 	}
-	for u := range pr.shared {
-		s := plan.SharedTensor{Bytes: unit.Bytes(pr.shared[u].bytes)}
-		for k := range pr.options {
+	for u, bytes := range p.Shared {
+		s := plan.SharedTensor{Bytes: unit.Bytes(bytes)}
+		for k := range sp.Options {
 			var layers []int
 			for i := range p.Blocks {
-				if pr.holds(u, i, k) {
+				if p.Blocks[i].Choices[k].Holds&(1<<u) != 0 {
 					layers = append(layers, i)
 				}
 			}
 			if layers != nil {
-				s.Held = append(s.Held, plan.Holder{Option: pr.options[k].Name, Layers: plan.FormatLayers(layers)})
+				s.Held = append(s.Held, plan.Holder{Option: sp.Options[k].Name, Layers: plan.FormatLayers(layers)})
 			}
 		}
 		m.Shared = append(m.Shared, s)

@@ -21,36 +21,36 @@ func TestCertifyClaimsNoMoreThanIsProved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := Certify(context.Background(), p, req, res); !errors.Is(err, ErrNotCertified) {
+	if c, err := Certify(context.Background(), req, res); !errors.Is(err, ErrNotCertified) {
 		t.Error(c, err)
 	}
 	req.Class = "flat"
 	if res, err = Optimize(context.Background(), p, req); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Certify(context.Background(), p, req, res)
+	c, err := Certify(context.Background(), req, res)
 	if err != nil || c.Status != "optimal" || c.Menu == nil || c.Bound == nil {
 		t.Fatal(c, err)
 	}
 	req.HostMemory = 1
-	if c, err := Certify(context.Background(), p, req, res); err != nil || c.Menu != nil || c.Bound != nil {
+	if c, err := Certify(context.Background(), req, res); err != nil || c.Menu != nil || c.Bound != nil {
 		t.Error(c, err)
 	}
-	if c, err := Certify(context.Background(), p, req, res); err != nil || c.Status != "feasible" || c.Closed.How != "none" || c.Chain != nil {
+	if c, err := Certify(context.Background(), req, res); err != nil || c.Status != "feasible" || c.Closed.How != "none" || c.Chain != nil {
 		t.Error(c, err)
 	}
 	req.HostMemory, req.Class = 0, "nested"
 	if res, err = Optimize(context.Background(), p, req); err != nil {
 		t.Fatal(err)
 	}
-	if c, err = Certify(context.Background(), p, req, res); err != nil || c.Status != "optimal" || c.Closed.How != Recurrence || c.Menu != nil || c.Chain == nil {
+	if c, err = Certify(context.Background(), req, res); err != nil || c.Status != "optimal" || c.Closed.How != Recurrence || c.Menu != nil || c.Chain == nil {
 		t.Fatal(c, err)
 	}
 	if x := c.Chain; x.Bound != x.Time || x.Limit < c.TensorBudget || len(x.Layers) == 0 || len(x.Options) != len(res.nested.options) {
 		t.Error(x)
 	}
 	res.Nested = nil // a plan of another class under this name
-	if c, err := Certify(context.Background(), p, req, res); !errors.Is(err, ErrNotCertified) {
+	if c, err := Certify(context.Background(), req, res); !errors.Is(err, ErrNotCertified) {
 		t.Error(c, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model/dtype"
 	"ckptplan/internal/model/spec"
+	"ckptplan/internal/strategy/menu"
 	"ckptplan/internal/unit"
 )
 
@@ -53,7 +54,7 @@ func TestOptimalEqualsExhaustive(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			options := Options(p.Graph, p.Graph.Layers/2)
+			options := menu.Options(p.Graph, p.Graph.Layers/2)
 			var peaks, times []int64
 			low, high := int64(math.MaxInt64), int64(0)
 			choice := make([]int, p.Graph.Layers)

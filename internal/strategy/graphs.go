@@ -67,12 +67,12 @@ func (g graphs) searched() []string {
 func (g graphs) differ() bool { return len(g) > 1 }
 
 // untreated is the plan that treats no layer, as the result of a search.
-func (pr *pricing) untreated(ctx context.Context) (*Result, error) {
-	tl, err := pr.judge(ctx, keepAll(), pr.sheet)
+func (sp *space) untreated(ctx context.Context) (*Result, error) {
+	tl, err := sp.judge(ctx, keepAll(), sp.Sheet)
 	if err != nil {
 		return nil, err
 	}
-	sol := &solve.Solution{Choice: make([]int, len(pr.same)), Peak: tl.Peak.Bytes, Status: solve.Optimal, Closed: NothingAdded}
+	sol := &solve.Solution{Choice: make([]int, len(sp.Same)), Peak: tl.Peak.Bytes, Status: solve.Optimal, Closed: NothingAdded}
 	return &Result{Class: "flat", Plan: keepAll(), Timeline: tl, Solution: sol, Untreated: true}, nil
 }
 
@@ -88,7 +88,7 @@ func (g graphs) judge(ctx context.Context, pl *plan.Plan, sheet *gpu.Sheet) (*me
 func (g graphs) fastest(req Request, search func(Request) (*Result, error)) (*Result, error) {
 	var best *Result
 	var none *NoPlanError
-	least := int64(-1) // a bound below which no searched plan's step lies
+	bound := int64(-1) // a bound below which no searched plan's step lies
 	for _, kind := range g.searched() {
 		req.kind = kind
 		res, err := search(req)
@@ -102,12 +102,11 @@ func (g graphs) fastest(req Request, search func(Request) (*Result, error)) (*Re
 		case err != nil:
 			return nil, err
 		}
-		res.kind = kind
 		if res.Untreated {
 			return res, nil // no plan is faster than one that recomputes nothing
 		}
-		if least < 0 || res.least < least {
-			least = res.least
+		if bound < 0 || res.bound < bound {
+			bound = res.bound
 		}
 		if best == nil || res.Timeline.Times.Step() < best.Timeline.Times.Step() {
 			best = res
@@ -116,9 +115,9 @@ func (g graphs) fastest(req Request, search func(Request) (*Result, error)) (*Re
 	if best == nil {
 		return nil, none
 	}
-	if g.of(best.Plan.Kind()) != g.of(best.kind) { // found by rows of another graph, on which it takes more
+	if g.of(best.Plan.Kind()) != best.space.Program { // found by rows of another graph, on which it takes more
 		best.Solution.ClosedBy(0)
-	} else if by := best.least - least; by > 0 { // plans of another kind may take less than what is proved of this one's
+	} else if by := best.bound - bound; by > 0 { // plans of another kind may take less than what is proved of this one's
 		m := micro(best.Timeline)
 		best.Solution.ClosedBy(max(0, best.Solution.Bound-(by+m-1)/m))
 	}

@@ -5,49 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"ckptplan/internal/memory"
-	"ckptplan/internal/plan"
 	"ckptplan/internal/strategy/solve"
 )
-
-// more are the options beyond the plain menu that a request allows.
-func (r *Request) more() []plan.Option {
-	if r.Offload {
-		return OffloadOptions(r.OffloadWindow)
-	}
-	return nil
-}
-
-// staging is the bytes that copies under way may hold on the device at once: the layers of the window and the one that runs.
-func (pr *pricing) staging(r Request) int64 {
-	if !r.Offload || r.OffloadWindow == 0 {
-		return 0
-	}
-	var most int64
-	for k := range pr.options {
-		if windowed(pr.options[k]) {
-			for l := range pr.same {
-				most = max(most, pr.at(k, l).Host)
-			}
-		}
-	}
-	return int64(r.OffloadWindow+1) * most
-}
-
-func windowed(o plan.Option) bool {
-	return slices.ContainsFunc(o.Regions, func(r plan.Region) bool { return r.Window > 0 })
-}
-
-// overlap turns the prices of synchronous copies into those of copies behind the following layers' work. In the long
-// run every layer's copies share the link with its neighbours', so of each direction that much shows which the layer's
-// own forward, or backward, is too short for, however wide the window. The simulator has each copy's true wait.
-func overlap(blocks []memory.BlockProfile) {
-	for i := range blocks {
-		b := &blocks[i]
-		out := b.Transfer / 2
-		b.Transfer = max(0, out-b.Forward) + max(0, b.Transfer-out-b.Backward)
-	}
-}
 
 // windowed finds the faster of the best plan that offloads through a staging buffer and the best that does not,
 // and so has no buffer.
@@ -76,39 +35,39 @@ func (g graphs) windowed(ctx context.Context, req Request) (*Result, error) {
 	return without, nil
 }
 
-// host is what a choice puts into host memory.
-func (pr *pricing) host(choice []int) int64 {
+// keepsToCap is true if a solution puts no more into host memory than the cap allows.
+func (sp *space) keepsToCap(s *solve.Solution) bool {
 	var n int64
-	for l, k := range choice {
-		n += pr.at(k, l).Host
+	for l, k := range s.Choice {
+		n += sp.At(k, l).Host
 	}
-	return n
+	return sp.host == 0 || n <= sp.host
 }
 
-// solveWithin solves the flat problem under a cap on host memory (0: none). The cap is one more additive resource: a
-// price per host byte is raised until the cheapest plan keeps to the cap, so the plan is legal and its bound is the
+// solveCapped solves the flat problem under the cap on host memory. The cap is one more additive resource: a
+// time per MiB on the host is raised until the fastest plan keeps to the cap, so the plan is legal and its bound is the
 // one without the cap (Lagrangian relaxation; equal bounds prove it optimal).
-func (pr *pricing) solveWithin(ctx context.Context, p *solve.Problem, limit int64) (*solve.Solution, error) {
+func (sp *space) solveCapped(ctx context.Context, p *solve.Problem) (*solve.Solution, error) {
 	sol, err := solve.SolveFlat(ctx, p)
-	if err != nil || limit <= 0 || pr.host(sol.Choice) <= limit {
+	if err != nil || sp.keepsToCap(sol) {
 		return sol, err
 	}
 	bound := sol.Time
-	least, err := pr.leastHost(ctx, p, limit)
+	least, err := sp.leastHost(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	if least == nil {
 		return nil, &solve.InfeasibleError{Budget: p.Budget}
 	}
-	priced := func(perMiB int64) (*solve.Solution, error) {
+	rated := func(perMiB int64) (*solve.Solution, error) {
 		q := *p
 		q.Blocks = make([]solve.Block, len(p.Blocks))
 		for i := range p.Blocks {
 			q.Blocks[i] = p.Blocks[i]
 			q.Blocks[i].Choices = append([]solve.Choice(nil), p.Blocks[i].Choices...)
 			for k := range q.Blocks[i].Choices {
-				q.Blocks[i].Choices[k].Time += pr.hostMiB(k, i) * perMiB
+				q.Blocks[i].Choices[k].Time += sp.hostMiB(k, i) * perMiB
 			}
 		}
 		s, err := solve.SolveFlat(ctx, &q)
@@ -119,12 +78,12 @@ func (pr *pricing) solveWithin(ctx context.Context, p *solve.Problem, limit int6
 	}
 	lo, hi := int64(0), int64(1)
 	var best *solve.Solution
-	for most := pr.highestPrice(p); hi <= most; hi *= 4 {
-		s, err := priced(hi)
+	for most := sp.highestRate(p); hi <= most; hi *= 4 {
+		s, err := rated(hi)
 		if err != nil {
 			return nil, err
 		}
-		if pr.host(s.Choice) <= limit {
+		if sp.keepsToCap(s) {
 			best = s
 			break
 		}
@@ -135,11 +94,11 @@ func (pr *pricing) solveWithin(ctx context.Context, p *solve.Problem, limit int6
 	}
 	for hi-lo > 1 {
 		mid := lo + (hi-lo)/2
-		s, err := priced(mid)
+		s, err := rated(mid)
 		if err != nil {
 			return nil, err
 		}
-		if pr.host(s.Choice) > limit {
+		if !sp.keepsToCap(s) {
 			lo = mid
 			continue
 		}
@@ -156,31 +115,31 @@ func (pr *pricing) solveWithin(ctx context.Context, p *solve.Problem, limit int6
 }
 
 // hostMiB is what option k at a layer puts into host memory, in whole MiB.
-func (pr *pricing) hostMiB(k, layer int) int64 { return (pr.at(k, layer).Host + 1<<20 - 1) >> 20 }
+func (sp *space) hostMiB(k, layer int) int64 { return (sp.At(k, layer).Host + 1<<20 - 1) >> 20 }
 
-// highestPrice is the highest price of a MiB of host memory that is tried: beyond any time that it can save, or where
+// highestRate is the most time a MiB of host memory that is tried: beyond any time that it can save, or where
 // times would add up to more than a problem may hold.
-func (pr *pricing) highestPrice(p *solve.Problem) int64 {
+func (sp *space) highestRate(p *solve.Problem) int64 {
 	room, mib := int64(solve.Largest), int64(1)
 	for i := range p.Blocks {
 		var slowest, most int64
 		for k := range p.Blocks[i].Choices {
-			slowest, most = max(slowest, p.Blocks[i].Choices[k].Time), max(most, pr.hostMiB(k, i))
+			slowest, most = max(slowest, p.Blocks[i].Choices[k].Time), max(most, sp.hostMiB(k, i))
 		}
 		room, mib = room-slowest, mib+most
 	}
 	return min(1<<39, room/mib)
 }
 
-// leastHost is the plan within the budget that puts the fewest bytes into host memory; nil if they exceed the limit or no
+// leastHost is the plan within the budget that puts the fewest bytes into host memory; nil if they exceed the cap or no
 // plan is within the budget.
-func (pr *pricing) leastHost(ctx context.Context, p *solve.Problem, limit int64) (*solve.Solution, error) {
-	s, err := solve.SolveFlat(ctx, pr.hosted(p))
+func (sp *space) leastHost(ctx context.Context, p *solve.Problem) (*solve.Solution, error) {
+	s, err := solve.SolveFlat(ctx, sp.hosted(p))
 	var inf *solve.InfeasibleError
 	if errors.As(err, &inf) {
 		return nil, nil
 	}
-	if err != nil || pr.host(s.Choice) > limit {
+	if err != nil || !sp.keepsToCap(s) {
 		return nil, err
 	}
 	_, s.Time = p.Evaluate(s.Choice)
@@ -188,32 +147,32 @@ func (pr *pricing) leastHost(ctx context.Context, p *solve.Problem, limit int64)
 }
 
 // hosted is a problem whose times are the bytes that choices put into host memory.
-func (pr *pricing) hosted(p *solve.Problem) *solve.Problem {
+func (sp *space) hosted(p *solve.Problem) *solve.Problem {
 	q := *p
 	q.Blocks = slices.Clone(p.Blocks)
 	for i := range q.Blocks {
 		b := &q.Blocks[i]
 		b.Choices = slices.Clone(b.Choices)
 		for k := range b.Choices {
-			b.Choices[k].Time = pr.at(k, i).Host
+			b.Choices[k].Time = sp.At(k, i).Host
 		}
 	}
 	return &q
 }
 
-// minPeakWithin is the lowest peak of the plans that put at most limit bytes into host memory, by bisection on the budget.
-// Some plan keeps to the limit: a menu has options that use no host memory.
-func (pr *pricing) minPeakWithin(ctx context.Context, p *solve.Problem, limit int64) (int64, error) {
+// minPeakCapped is the lowest peak of the plans that keep to the cap, by bisection on the budget.
+// Some plan does: a menu has options that use no host memory.
+func (sp *space) minPeakCapped(ctx context.Context, p *solve.Problem) (int64, error) {
 	q := *p
 	q.Budget = solve.Largest
-	best, err := pr.leastHost(ctx, &q, limit)
+	best, err := sp.leastHost(ctx, &q)
 	if err != nil {
 		return 0, err
 	}
 	least := int64(0) // fits no such plan
 	for best.Peak-least > 1 {
 		q.Budget = least + (best.Peak-least)/2
-		switch s, err := pr.leastHost(ctx, &q, limit); {
+		switch s, err := sp.leastHost(ctx, &q); {
 		case err != nil:
 			return 0, err
 		case s == nil:
@@ -223,4 +182,17 @@ func (pr *pricing) minPeakWithin(ctx context.Context, p *solve.Problem, limit in
 		}
 	}
 	return best.Peak, nil
+}
+
+// minPeak is the solution with the lowest peak under the cap on host memory; ties go to the fastest one found.
+func (sp *space) minPeak(ctx context.Context, p *solve.Problem) (*solve.Solution, error) {
+	if sp.host == 0 {
+		return solve.MinPeak(ctx, p)
+	}
+	q := *p
+	var err error
+	if q.Budget, err = sp.minPeakCapped(ctx, p); err != nil {
+		return nil, err
+	}
+	return sp.solveCapped(ctx, &q)
 }

@@ -76,21 +76,21 @@ func TestLeanestUnderCap(t *testing.T) {
 	}
 }
 
-// TestHighestPriceOfHostMemory: terabytes at the highest price that is tried make a problem of whole numbers.
-func TestHighestPriceOfHostMemory(t *testing.T) {
+// TestHighestRateOfHostMemory: terabytes at the highest price that is tried make a problem of whole numbers.
+func TestHighestRateOfHostMemory(t *testing.T) {
 	sheet, err := gpu.Lookup("a100-80gb")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := program(t, "gpt2", func(s *spec.Spec) { s.B = 100_000 })
-	pr, err := graphs{"none": p}.price(context.Background(), p, sheet, nil, OffloadOptions(0)...)
+	sp, err := graphs{"none": p}.space(context.Background(), Request{Sheet: sheet, Offload: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	prob := pr.problem(p.Graph)
+	prob := sp.Problem()
 	for i := range prob.Blocks {
 		for k := range prob.Blocks[i].Choices {
-			prob.Blocks[i].Choices[k].Time += pr.hostMiB(k, i) * pr.highestPrice(pr.problem(p.Graph))
+			prob.Blocks[i].Choices[k].Time += sp.hostMiB(k, i) * sp.highestRate(sp.Problem())
 		}
 	}
 	if err := prob.Validate(); err != nil {

@@ -105,7 +105,7 @@ func (m *nestedModel) known(nodes []solve.NestedNode) *solve.NestedSolution {
 // named is the fastest plan of the strategies nested-K within the budget; nil if none is. The last layer of their segments
 // also has a checkpoint of its own, for which a chain has no form: it runs again right after it ran, which gains nothing.
 // But because of the order in which PyTorch frees tensors the peak may be a little lower.
-func (m *nestedModel) named(ctx context.Context, pr *pricing, budget int64) (*nestedPlan, error) {
+func (m *nestedModel) named(ctx context.Context, pr *space, budget int64) (*nestedPlan, error) {
 	if n := m.chain.MaxForwards; n == 1 || n == 2 {
 		return nil, nil
 	}
@@ -126,7 +126,7 @@ func (m *nestedModel) named(ctx context.Context, pr *pricing, budget int64) (*ne
 		if err != nil {
 			return nil, err
 		}
-		tl, err := pr.judge(ctx, pl, pr.sheet)
+		tl, err := pr.judge(ctx, pl, pr.Sheet)
 		if err != nil {
 			return nil, err
 		}
@@ -152,7 +152,7 @@ func lowest(known []*solve.NestedSolution) []*solve.NestedSolution {
 
 // faster looks through the known plans for one within the budget that is faster than best, which may be nil. Times by
 // the chain are those of the simulator, so that the fastest are simulated first, and few.
-func (m *nestedModel) faster(ctx context.Context, pr *pricing, known []*solve.NestedSolution, best *nestedPlan, budget int64) (*nestedPlan, error) {
+func (m *nestedModel) faster(ctx context.Context, pr *space, known []*solve.NestedSolution, best *nestedPlan, budget int64) (*nestedPlan, error) {
 	known = slices.DeleteFunc(known, func(s *solve.NestedSolution) bool { return best != nil && s.Time >= best.solution.Time })
 	known = lowest(known)
 	slices.SortStableFunc(known, func(a, b *solve.NestedSolution) int { return cmp.Compare(a.Time, b.Time) })
@@ -169,25 +169,26 @@ func (m *nestedModel) faster(ctx context.Context, pr *pricing, known []*solve.Ne
 }
 
 // judged simulates a solution's plan.
-func (m *nestedModel) judged(ctx context.Context, pr *pricing, s *solve.NestedSolution) (*nestedPlan, error) {
+func (m *nestedModel) judged(ctx context.Context, pr *space, s *solve.NestedSolution) (*nestedPlan, error) {
 	pl := m.plan(s.Nodes)
-	tl, err := pr.judge(ctx, pl, pr.sheet)
+	tl, err := pr.judge(ctx, pl, pr.Sheet)
 	return &nestedPlan{pl, tl, s, m}, err
 }
 
 // flatOf is the fastest flat plan within the budget that uses only options of the chain, or the leanest one for a budget of
 // 0; nil if there is none.
-func (m *nestedModel) flatOf(ctx context.Context, pr *pricing, p *memory.Program, budget int64) (*solve.NestedSolution, error) {
-	q := *pr
-	q.prune(func(k int) bool { return slices.Contains(m.options, k) || pr.options[k].Name == plan.Full.Name })
-	prob := q.problem(p.Graph)
+func (m *nestedModel) flatOf(ctx context.Context, pr *space, p *memory.Program, budget int64) (*solve.NestedSolution, error) {
+	q := pr.only(func(o *plan.Option) bool {
+		return o.Name == plan.Full.Name || slices.ContainsFunc(m.options, func(k int) bool { return pr.Options[k].Name == o.Name })
+	})
+	prob := q.Problem()
 	prob.Budget = budget
 	var sol *solve.Solution
 	var err error
 	if budget == 0 {
-		sol, _, err = q.leanestFlat(ctx, prob, Request{Sheet: pr.sheet})
+		sol, _, err = q.leanestFlat(ctx, prob)
 	} else {
-		sol, _, err = q.judged(ctx, prob, Request{Sheet: pr.sheet})
+		sol, _, err = q.fastestFlat(ctx, prob)
 	}
 	var inf *solve.InfeasibleError
 	switch {
@@ -196,7 +197,7 @@ func (m *nestedModel) flatOf(ctx context.Context, pr *pricing, p *memory.Program
 	case err != nil:
 		return nil, err
 	}
-	if nodes := m.flat(q.options, sol.Choice); nodes != nil {
+	if nodes := m.flat(q.Options, sol.Choice); nodes != nil {
 		return m.known(nodes), nil
 	}
 	return nil, nil

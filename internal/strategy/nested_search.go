@@ -32,7 +32,7 @@ func (n *nestedPlan) result() *Result {
 //
 // extra is the time that plans may add to a step without recompute, in nanoseconds of a micro-batch: only faster plans are
 // searched.
-func (pr *pricing) nestedPlan(ctx context.Context, p *memory.Program, budget int64, maxForwards int, extra int64) (*nestedPlan, error) {
+func (pr *space) nestedPlan(ctx context.Context, p *memory.Program, budget int64, maxForwards int, extra int64) (*nestedPlan, error) {
 	m, err := pr.nestedModel(p)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (pr *pricing) nestedPlan(ctx context.Context, p *memory.Program, budget int
 }
 
 // within is nestedPlan by a chain.
-func (m *nestedModel) within(ctx context.Context, pr *pricing, p *memory.Program, budget, extra int64) (*nestedPlan, error) {
+func (m *nestedModel) within(ctx context.Context, pr *space, p *memory.Program, budget, extra int64) (*nestedPlan, error) {
 	if budget < max(1, m.chain.Floor) {
 		return nil, nil
 	}
@@ -113,7 +113,7 @@ func (n *nestedPlan) unproved() *nestedPlan {
 
 // leanestNested is the nested plan with the lowest peak that searches find: the chain's leanest, those known by name,
 // and what a search under a budget just below the last one still finds.
-func (pr *pricing) leanestNested(ctx context.Context, p *memory.Program, req Request) (*nestedPlan, error) {
+func (pr *space) leanestNested(ctx context.Context, p *memory.Program, req Request) (*nestedPlan, error) {
 	m, err := pr.nestedModel(p)
 	if err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func (n *nestedPlan) below(o *nestedPlan) bool {
 const maxLower = 64
 
 // search simulates plans of the frontier.
-func (m *nestedModel) search(ctx context.Context, pr *pricing, front *solve.NestedTradeOff, budget int64) (*nestedPlan, error) {
+func (m *nestedModel) search(ctx context.Context, pr *space, front *solve.NestedTradeOff, budget int64) (*nestedPlan, error) {
 	// believed peaks are upper bounds that rise along the frontier: the first that fits for sure, and the faster ones
 	// after it until the simulator refuses several in a row
 	at := 0

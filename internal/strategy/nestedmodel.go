@@ -6,6 +6,7 @@ import (
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model/graph"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/strategy/menu"
 	"ckptplan/internal/strategy/solve"
 )
 
@@ -22,45 +23,42 @@ type nestedModel struct {
 }
 
 // nestedModel builds the chain from parts-only options: what a nested checkpoint caches has no simulation yet.
-func (pr *pricing) nestedModel(p *memory.Program) (*nestedModel, error) {
+func (pr *space) nestedModel(p *memory.Program) (*nestedModel, error) {
 	g := p.Graph
-	first, last := layerBlocks(g)
+	first, last := g.LayerBlock(0), g.LayerBlock(g.Layers-1)
 	a := boundaries(p)
-	ref := pr.ref
+	ref := pr.Base
 	var grads int64
 	for b := first; b < len(g.Blocks); b++ {
 		grads += ref[b].Grad
 	}
-	forward, backward := ref[first].ForwardBefore, ref[first].BackwardAfter-grads+pr.always
-	for u := range pr.shared {
-		backward += pr.shared[u].bytes
-	}
+	forward, backward := ref[first].ForwardBefore, ref[first].BackwardAfter-grads+pr.Always+pr.SharedBytes()
 	base := max(0, min(forward-a[0], backward-a[0]-a[len(a)-1]))
 	held := inputsHeld(pr)
-	c := &solve.Chain{Base: base, Input: a[0], Floor: pr.floor(g)}
+	c := &solve.Chain{Base: base, Input: a[0], Floor: pr.Floor()}
 	ids, stops, err := pr.nestedOptions()
 	if err != nil {
 		return nil, err
 	}
-	m := &nestedModel{chain: c, menu: pr.options, options: ids}
+	m := &nestedModel{chain: c, menu: pr.Options, options: ids}
 	// A layer's forward runs first above what forward starts with, and again inside backward, above the checkpoint's input
 	// and what stays to the end of backward (logits that the caller holds); autocast's casts may all be alive in the first.
 	casts := pr.casts(g)
 	lift := max(forward+casts, backward-a[len(a)-1]+a[0])
 	for i := range g.Layers {
-		st := solve.Stage{Type: 1 + pr.same[i], Output: a[i+1], Gradient: a[i+1], Grad: ref[first+i].Grad}
+		st := solve.Stage{Type: 1 + pr.Same[i], Output: a[i+1], Gradient: a[i+1], Grad: ref[first+i].Grad}
 		for n, k := range ids {
-			b := pr.at(k, i)
-			s := pr.keeps(k, i)
+			b := pr.At(k, i)
+			s := pr.Saved(k, i)
 			// inside a checkpoint the input is alive whether or not the option needs it
 			saved, operands := s+a[i+1], base+s+a[i+1]
-			if held[k][pr.same[i]] {
+			if held[k][pr.Same[i]] {
 				saved, operands = max(0, saved-a[i]), base+max(a[i], saved)
 			}
 			st.Options = append(st.Options, solve.StageOption{
-				Label: pr.options[k].Name, Saved: saved,
+				Label: pr.Options[k].Name, Saved: saved,
 				Forward:          b.Forward,
-				EarlyStop:        stops[n][pr.same[i]],
+				EarlyStop:        stops[n][pr.Same[i]],
 				Backward:         b.Backward + b.Recompute + b.Transfer,
 				ForwardOverhead:  max(0, lift+b.ForwardPeak-b.ForwardBefore-operands),
 				BackwardOverhead: max(0, backward+s+b.BackwardPeak-b.BackwardBefore-operands-a[i+1]),
@@ -71,8 +69,8 @@ func (pr *pricing) nestedModel(p *memory.Program) (*nestedModel, error) {
 	loss := solve.Choice{Label: "head"}
 	for i := last + 1; i < len(g.Blocks); i++ {
 		b := &ref[i]
-		loss.Forward = max(loss.Forward, forward+casts+pr.freedByHead()+b.ForwardPeak-ref[last].ForwardAfter-base-a[len(a)-1])
-		loss.Backward = max(loss.Backward, b.BackwardPeak-pr.kept+pr.sharedBytes()-base-a[len(a)-1])
+		loss.Forward = max(loss.Forward, forward+casts+pr.FreedByHead()+b.ForwardPeak-ref[last].ForwardAfter-base-a[len(a)-1])
+		loss.Backward = max(loss.Backward, b.BackwardPeak-pr.AllKept+pr.SharedBytes()-base-a[len(a)-1])
 		loss.Time += b.Forward + b.Backward
 		c.LossGrad += b.Grad
 	}
@@ -93,12 +91,12 @@ func (m *nestedModel) kept() int64 {
 
 // nestedOptions are the options that the layers of a nested plan choose among, those of parts of a layer, with their
 // earlyStops.
-func (pr *pricing) nestedOptions() (ids []int, stops [][]int64, err error) {
-	for k, o := range pr.options {
+func (pr *space) nestedOptions() (ids []int, stops [][]int64, err error) {
+	for k, o := range pr.Options {
 		if slices.ContainsFunc(o.Regions, func(r plan.Region) bool { return r.Span == "layer" || len(r.Cache) > 0 }) {
 			continue
 		}
-		s, err := pr.earlyStops(k)
+		s, err := pr.EarlyStops(k)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -108,13 +106,13 @@ func (pr *pricing) nestedOptions() (ids []int, stops [][]int64, err error) {
 }
 
 // inputsHeld says which options keep their layer's input, by option and layer of the priced chain.
-func inputsHeld(pr *pricing) [][]bool {
-	g := pr.chain.Graph
-	first, _ := layerBlocks(g)
-	out := make([][]bool, len(pr.options))
-	for k := range pr.options {
+func inputsHeld(pr *space) [][]bool {
+	g := pr.Chain.Graph
+	first := g.LayerBlock(0)
+	out := make([][]bool, len(pr.Options))
+	for k := range pr.Options {
 		out[k] = make([]bool, g.Layers)
-		s, err := lowerAll(pr.chain, pr.options[k])
+		s, err := menu.Uniform(pr.Chain, pr.Options[k])
 		if err != nil {
 			continue
 		}
@@ -144,16 +142,15 @@ func holdsHidden(g *graph.Graph, b graph.Block, st graph.StorageID) bool {
 
 // casts is what lives to the end of forward whatever the options keep, of all layers: autocast's weight copies. The most
 // of them are not part of what a layer keeps when it is recomputed as a whole.
-func (pr *pricing) casts(g *graph.Graph) int64 {
+func (pr *space) casts(g *graph.Graph) int64 {
 	var sum int64
 	for i := range g.Layers {
 		var most int64
-		for k, o := range pr.options {
+		for k, o := range pr.Options {
 			if slices.ContainsFunc(o.Regions, func(r plan.Region) bool { return len(r.Cache) > 0 || r.Offload != "" }) {
 				continue
 			}
-			b := pr.at(k, i)
-			most = max(most, b.ForwardAfter+pr.freed(pr.same[i], k)-b.ForwardBefore-pr.keeps(k, i))
+			most = max(most, pr.Lingers(k, i))
 		}
 		sum += most
 	}
@@ -164,7 +161,7 @@ func (pr *pricing) casts(g *graph.Graph) int64 {
 func boundaries(p *memory.Program) []int64 {
 	g := p.Graph
 	out := make([]int64, g.Layers+1)
-	first, last := layerBlocks(g)
+	first, last := g.LayerBlock(0), g.LayerBlock(g.Layers-1)
 	for b := first; b <= last+1 && b < len(g.Blocks); b++ {
 		seen := map[graph.StorageID]bool{}
 		prev := g.Blocks[b-1]

@@ -52,13 +52,11 @@ func TradeOffs(ctx context.Context, p *memory.Program, req Request, quantum int6
 
 // search adds the frontier of the plans of one kind.
 func (t *TradeOff) search(ctx context.Context, g graphs, req Request, quantum int64) error {
-	p := g.of(req.kind)
-	pr, err := g.price(ctx, p, req.Sheet, req.allows)
+	sp, err := g.space(ctx, req, nil)
 	if err != nil {
 		return err
 	}
-	pr.prune(nil)
-	prob := pr.problem(p.Graph)
+	prob := sp.Problem()
 	f, err := solve.SolveFrontier(ctx, prob, quantum)
 	if quantum <= 1 {
 		quantum = 0
@@ -71,7 +69,7 @@ func (t *TradeOff) search(ctx context.Context, g graphs, req Request, quantum in
 		return err
 	}
 	t.Loss, t.Quantum = max(t.Loss, f.Loss), max(t.Quantum, quantum)
-	more := (pr.keep.Times.Step() - t.BaseTime) / micro(pr.keep)
+	more := (sp.Untreated.Times.Step() - t.BaseTime) / micro(sp.Untreated)
 	for _, x := range f.Points {
 		if x.Time > 0 || !g.differ() { // the plan that treats nothing runs on a graph of its own
 			t.Points = append(t.Points, solve.FrontierPoint{Peak: x.Peak, Time: x.Time + more})
@@ -92,48 +90,4 @@ func undominated(points []solve.FrontierPoint) []solve.FrontierPoint {
 		}
 	}
 	return out
-}
-
-// Leanest finds the plan of a class with the lowest peak.
-func Leanest(ctx context.Context, p *memory.Program, req Request) (*Result, error) {
-	g, err := graphsOf(p)
-	if err != nil {
-		return nil, err
-	}
-	if err := req.fitClass(g); err != nil {
-		return nil, err
-	}
-	var best *Result
-	for _, kind := range g.searched() {
-		req.kind = kind
-		res, err := g.leanest(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		if best == nil || res.leaner(best) {
-			best = res
-		}
-	}
-	best.Named, err = g.baselines(ctx, req)
-	return best, err
-}
-
-// leaner is true if a plan has a lower peak than another, or as low a one in less time.
-func (r *Result) leaner(than *Result) bool {
-	a, b := r.Timeline, than.Timeline
-	return a.Peak.Bytes < b.Peak.Bytes || a.Peak.Bytes == b.Peak.Bytes && a.Times.Step() < b.Times.Step()
-}
-
-// leanest is Leanest among the plans of one kind.
-func (g graphs) leanest(ctx context.Context, req Request) (*Result, error) {
-	p := g.of(req.kind)
-	pr, err := g.price(ctx, p, req.Sheet, req.allows, req.more()...)
-	if err != nil {
-		return nil, err
-	}
-	pr.capped = req.HostMemory > 0
-	pr.prune(nil)
-	prob := pr.problem(p.Graph)
-	prob.Budget = solve.Largest
-	return pr.leanest(ctx, p, prob, req, nil)
 }

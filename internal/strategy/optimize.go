@@ -1,6 +1,6 @@
-// Package strategy answers which plan of a model is the fastest under a budget, or has the lowest peak. It measures the
-// options of a layer by simulation, states the choice of one for each layer as a problem of package solve, and lets the
-// simulator judge the answer: a plan is returned only if its simulated peak is within the budget.
+// Package strategy answers which plan of a model is the fastest under a budget, or has the lowest peak. Package
+// menu says what may be done to a layer and what that costs, package solve chooses for each layer, and the simulator judges
+// the answer: a plan is returned only if its simulated peak is within the budget.
 package strategy
 
 import (
@@ -62,9 +62,9 @@ type Result struct {
 	Problem   *solve.Problem
 	Nested    *solve.NestedSolution
 	Menu      []MenuEntry
+	space     *space       // that was searched
 	nested    *nestedModel // whose chain Nested answers
-	kind      string       // of plans that were searched
-	least     int64        // a step that no flat plan of that kind is below
+	bound     int64        // a step that no flat plan of the space is below
 	// leanestNested is the nested plan with the lowest peak, where that was looked for.
 	leanestNested *nestedPlan
 	// TensorBudget is what the budget leaves for tensors.
@@ -126,30 +126,27 @@ func (r *Request) fitClass(g graphs) error {
 
 // search is Optimize among the plans of one kind.
 func (g graphs) search(ctx context.Context, req Request) (*Result, error) {
-	p := g.of(req.kind)
-	res := &Result{}
-	tensor := req.tensors()
-	res.TensorBudget = tensor
-	pr, err := g.price(ctx, p, req.Sheet, req.allows, req.more()...)
+	sp, err := g.space(ctx, req, nil)
 	if err != nil {
 		return nil, err
 	}
-	pr.capped = req.HostMemory > 0
-	pr.prune(nil)
-	prob := pr.problem(p.Graph)
+	tensor := req.tensors()
+	prob := sp.Problem()
 	prob.Budget = int64(tensor)
-	prob.Base += pr.staging(req)
-	res.Problem = prob
+	if req.OffloadWindow > 0 {
+		prob.Base += sp.Staging(req.OffloadWindow)
+	}
+	res := &Result{TensorBudget: tensor, Problem: prob, space: sp}
 	mid := &prob.Blocks[len(prob.Blocks)/2]
-	for k := range pr.options {
+	for k := range sp.Options {
 		c := &mid.Choices[k]
-		res.Menu = append(res.Menu, MenuEntry{Option: pr.options[k], Save: unit.Bytes(c.Save), Backward: unit.Bytes(c.Backward), Time: c.Time})
+		res.Menu = append(res.Menu, MenuEntry{Option: sp.Options[k], Save: unit.Bytes(c.Save), Backward: unit.Bytes(c.Backward), Time: c.Time})
 	}
 	if res.Named, err = g.baselines(ctx, req); err != nil {
 		return nil, err
 	}
-	if pr.differ() {
-		none, err := pr.untreated(ctx)
+	if sp.differ() {
+		none, err := sp.untreated(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -158,25 +155,25 @@ func (g graphs) search(ctx context.Context, req Request) (*Result, error) {
 			return res, nil
 		}
 	}
-	flat, tl, err := pr.judged(ctx, prob, req)
+	flat, tl, err := sp.fastestFlat(ctx, prob)
 	var inf *solve.InfeasibleError
 	if err != nil && !errors.As(err, &inf) {
 		return nil, err
 	}
 	if flat != nil && req.Class != "nested" {
-		res.Class, res.Solution, res.Plan, res.Timeline = "flat", flat, planOf(pr.options, flat.Choice), tl
-		res.least = pr.keep.Times.Step() + micro(pr.keep)*flat.Bound
+		res.Class, res.Solution, res.Plan, res.Timeline = "flat", flat, planOf(sp.Options, flat.Choice), tl
+		res.bound = sp.Untreated.Times.Step() + micro(sp.Untreated)*flat.Bound
 		if req.Class == "flat" || extra(tl) < nestedGain {
 			return res, nil
 		}
 	}
 	if req.Class != "flat" {
-		if err := pr.improve(ctx, p, req, res); err != nil && !errors.As(err, &inf) {
+		if err := sp.improve(ctx, req, res); err != nil && !errors.As(err, &inf) {
 			return nil, err
 		}
 	}
 	if res.Plan == nil {
-		return nil, noPlan(ctx, p, pr, prob, req, res)
+		return nil, sp.noPlan(ctx, prob, req, res)
 	}
 	return res, nil
 }
@@ -205,14 +202,14 @@ func extra(t *memory.Timeline) float64 {
 }
 
 // improve puts a nested plan in the result if it is faster by nestedGain than what is there.
-func (pr *pricing) improve(ctx context.Context, p *memory.Program, req Request, res *Result) error {
+func (sp *space) improve(ctx context.Context, req Request, res *Result) error {
 	slowest := int64(math.MaxInt64)
 	if res.Timeline != nil { // of a plan that is faster than the one at hand by nestedGain
-		slowest = int64(float64(res.Timeline.Times.Step())*(1-nestedGain)-float64(pr.keep.Times.Step())) / micro(res.Timeline)
+		slowest = int64(float64(res.Timeline.Times.Step())*(1-nestedGain)-float64(sp.Untreated.Times.Step())) / micro(res.Timeline)
 	}
-	found, err := pr.nestedPlan(ctx, p, int64(res.TensorBudget), req.MaxForwards, slowest)
-	if err == nil && found == nil && res.Plan == nil && int64(res.TensorBudget) >= pr.floor(p.Graph) {
-		if found, err = pr.leanestNested(ctx, p, req); err != nil {
+	found, err := sp.nestedPlan(ctx, sp.Program, int64(res.TensorBudget), req.MaxForwards, slowest)
+	if err == nil && found == nil && res.Plan == nil && int64(res.TensorBudget) >= sp.Floor() {
+		if found, err = sp.leanestNested(ctx, sp.Program, req); err != nil {
 			return err
 		}
 		switch {
@@ -254,9 +251,9 @@ func planOf(options []plan.Option, choice []int) *plan.Plan {
 }
 
 // noPlan finds the smallest budget of the class, and simulates the plan that reaches it.
-func noPlan(ctx context.Context, p *memory.Program, pr *pricing, prob *solve.Problem, req Request, res *Result) error {
+func (sp *space) noPlan(ctx context.Context, prob *solve.Problem, req Request, res *Result) error {
 	e := &NoPlanError{Budget: req.Budget, Named: res.Named}
-	least, err := pr.leanest(ctx, p, prob, req, res.leanestNested)
+	least, err := sp.leanest(ctx, prob, req, res.leanestNested)
 	if err != nil {
 		return err
 	}

@@ -66,25 +66,22 @@ func TestBelievedIsSimulated(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pr, err := graphs{"none": p}.price(context.Background(), p, sheet, nil, OffloadOptions(0)...)
+			sp, err := graphs{"none": p}.space(context.Background(), Request{Sheet: sheet, Offload: true}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			all := len(pr.options)
-			pr.prune(nil)
-			t.Logf("%d of %d options stay", len(pr.options), all)
-			prob := pr.problem(p.Graph)
+			prob := sp.Problem()
 			rng := rand.New(rand.NewSource(1))
 			for n := range 60 {
 				choice := make([]int, len(prob.Blocks))
-				few := 1 + rng.Intn(len(pr.options))
+				few := 1 + rng.Intn(len(sp.Options))
 				for i := range choice {
 					choice[i] = rng.Intn(few)
 					if n%3 == 0 && i > 0 && rng.Intn(3) > 0 {
 						choice[i] = choice[i-1]
 					}
 				}
-				tl, err := memory.Judge(p, planOf(pr.options, choice), nil)
+				tl, err := memory.Judge(p, planOf(sp.Options, choice), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -92,7 +89,7 @@ func TestBelievedIsSimulated(t *testing.T) {
 				if peak != tl.Peak.Bytes {
 					names := ""
 					for _, k := range choice {
-						names += " " + pr.options[k].Name
+						names += " " + sp.Options[k].Name
 					}
 					t.Fatalf("believed %d, simulated %d (%+d) at %s %s:%s", peak, tl.Peak.Bytes, peak-tl.Peak.Bytes, tl.Peak.Phase, tl.Block(tl.Peak), names)
 				}

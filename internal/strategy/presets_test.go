@@ -84,18 +84,17 @@ func TestClassSettings(t *testing.T) {
 }
 
 // leastFlat prices a program's options and finds the flat plan with the lowest peak.
-func leastFlat(t *testing.T, p *memory.Program, sheet *gpu.Sheet) (*pricing, *solve.Solution) {
+func leastFlat(t *testing.T, p *memory.Program, sheet *gpu.Sheet) (*space, *solve.Solution) {
 	t.Helper()
-	pr, err := graphs{"none": p}.price(context.Background(), p, sheet, nil)
+	sp, err := graphs{"none": p}.space(context.Background(), Request{Sheet: sheet}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pr.prune(nil)
-	low, err := solve.MinPeak(context.Background(), pr.problem(p.Graph))
+	low, err := solve.MinPeak(context.Background(), sp.Problem())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pr, low
+	return sp, low
 }
 
 // checkBudgets holds the flat plans of a program at budgets between the least that works and keeping everything.

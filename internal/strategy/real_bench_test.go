@@ -14,7 +14,7 @@ import (
 func BenchmarkMenu405B(b *testing.B) {
 	p, sheet := llama405B(b)
 	for b.Loop() {
-		if _, err := (graphs{"none": p}).price(context.Background(), p, sheet, nil); err != nil {
+		if _, err := (graphs{"none": p}).space(context.Background(), Request{Sheet: sheet}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -61,17 +61,16 @@ func BenchmarkFlatAutocast(b *testing.B) {
 // atHand prices a program's menu and gives the problem with the least and the greatest peak that budgets lie between.
 func atHand(b *testing.B, p *memory.Program, sheet *gpu.Sheet) (prob *solve.Problem, low, top int64, options int) {
 	b.Helper()
-	pr, err := graphs{"none": p}.price(context.Background(), p, sheet, nil)
+	sp, err := graphs{"none": p}.space(context.Background(), Request{Sheet: sheet}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
-	pr.prune(nil)
-	prob = pr.problem(p.Graph)
+	prob = sp.Problem()
 	least, err := solve.MinPeak(context.Background(), prob)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return prob, least.Peak, pr.keep.Peak.Bytes, len(pr.options)
+	return prob, least.Peak, sp.Untreated.Peak.Bytes, len(sp.Options)
 }
 
 func llama405B(b *testing.B) (p *memory.Program, sheet *gpu.Sheet) {

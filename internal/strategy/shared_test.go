@@ -8,6 +8,7 @@ import (
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/memory"
 	"ckptplan/internal/model"
+	"ckptplan/internal/plan"
 	"ckptplan/internal/thorough"
 )
 
@@ -35,17 +36,17 @@ func TestRowsOfTwoStacks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			req := Request{kind: kind}
-			pr, err := graphs{kind: p}.price(context.Background(), p, sheet, req.allows)
+			few := []string{"keep", "norm1", "attn", "full"}
+			sp, err := graphs{kind: p}.space(context.Background(), Request{kind: kind, Sheet: sheet}, func(o *plan.Option) bool {
+				return p.Graph.Layers <= 3 || slices.Contains(few, o.Name)
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			few := []string{"keep", "norm1", "attn", "full"}
-			pr.prune(func(k int) bool { return p.Graph.Layers <= 3 || slices.Contains(few, pr.options[k].Name) })
-			prob, slack := pr.problem(p.Graph), max(pr.slack(), pr.slackBackward())
+			prob, slack := sp.Problem(), max(sp.Slack())
 			choice := make([]int, p.Graph.Layers)
-			for more := true; more; more = next(choice, len(pr.options)-1) {
-				tl, err := memory.Judge(p, planOf(pr.options, choice), nil)
+			for more := true; more; more = next(choice, len(sp.Options)-1) {
+				tl, err := memory.Judge(p, planOf(sp.Options, choice), nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -9,6 +9,7 @@ import (
 
 	"ckptplan/internal/memory"
 	"ckptplan/internal/plan"
+	"ckptplan/internal/strategy/menu"
 	"ckptplan/internal/strategy/solve"
 	"ckptplan/internal/unit"
 )
@@ -42,15 +43,29 @@ type Restricted struct {
 	Free *Result
 }
 
-// Price is the restriction's cost: the share by which the step is longer than without it.
-func (r *Restricted) Price() float64 {
+// Overhead is the share by which the step is longer than without the restriction.
+func (r *Restricted) Overhead() float64 {
 	return float64(r.Timeline.Times.Step())/float64(r.Free.Timeline.Times.Step()) - 1
+}
+
+// Expressible are the plans that a trainer's settings can say.
+type Expressible struct {
+	Shapes []Shape
+	// Part is true for a part of a layer that can be a region; nil: all can.
+	Part func(span string) bool
+	// Runs is true for a plan that the settings say; nil: all of the shapes.
+	Runs func(*plan.Plan) bool
+}
+
+// option is true for an option whose parts can all be regions.
+func (e *Expressible) option(o *plan.Option) bool {
+	return e.Part == nil || !slices.ContainsFunc(o.Regions, func(r plan.Region) bool { return r.Span != "layer" && !e.Part(r.Span) })
 }
 
 // OptimizeFor finds the fastest plan under the budget among those of some shapes. Families with few members are tried one
 // by one in the simulator; layer lists and module maps are flat problems with a mask on the menu. The error that none fits
 // names the leanest plan of the shapes.
-func OptimizeFor(ctx context.Context, p *memory.Program, req Request, shapes []Shape) (*Restricted, error) {
+func OptimizeFor(ctx context.Context, p *memory.Program, req Request, can Expressible) (*Restricted, error) {
 	g, err := graphsOf(p)
 	if err != nil {
 		return nil, err
@@ -69,7 +84,7 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, shapes []S
 	var leanest *memory.Timeline
 	var leanestPlan *plan.Plan
 	try := func(sh Shape, pl *plan.Plan, err error) error {
-		if err != nil {
+		if err != nil || can.Runs != nil && !can.Runs(pl) {
 			return nil // the model has no such part or too few layers
 		}
 		if err := ctx.Err(); err != nil {
@@ -90,8 +105,8 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, shapes []S
 		}
 		return nil
 	}
-	for _, sh := range shapes {
-		for pl, err := range g.membersOf(ctx, req, free, sh) {
+	for _, sh := range can.Shapes {
+		for pl, err := range g.membersOf(ctx, req, free, sh, &can) {
 			if err := try(sh, pl, err); err != nil {
 				return nil, err
 			}
@@ -114,7 +129,7 @@ func OptimizeFor(ctx context.Context, p *memory.Program, req Request, shapes []S
 }
 
 // membersOf yields the plans of a shape that can be the fastest under the budget.
-func (g graphs) membersOf(ctx context.Context, req Request, free *Result, sh Shape) func(func(*plan.Plan, error) bool) {
+func (g graphs) membersOf(ctx context.Context, req Request, free *Result, sh Shape, can *Expressible) func(func(*plan.Plan, error) bool) {
 	p := g.of("full")
 	layers := p.Graph.Layers
 	return func(yield func(*plan.Plan, error) bool) {
@@ -125,10 +140,10 @@ func (g graphs) membersOf(ctx context.Context, req Request, free *Result, sh Sha
 				}
 			}
 		}
-		masked := func(allowed func(plan.Option) bool) {
+		masked := func(allowed func(*plan.Option) bool) {
 			for _, kind := range g.searched() {
 				req.kind = kind
-				if !yield(g.masked(ctx, req, free, allowed)) {
+				if !yield(g.masked(ctx, req, free, func(o *plan.Option) bool { return allowed(o) && can.option(o) })) {
 					return
 				}
 			}
@@ -145,17 +160,17 @@ func (g graphs) membersOf(ctx context.Context, req Request, free *Result, sh Sha
 		case Uniform:
 			named("segments-", 1, layers)
 		case Modules, SameOps:
-			for _, o := range Options(p.Graph, layers/2) {
-				if cached(o) == (sh == SameOps) && len(o.Regions) > 0 {
+			for _, o := range menu.Options(p.Graph, layers/2) {
+				if cached(&o) == (sh == SameOps) && len(o.Regions) > 0 && can.option(&o) {
 					yield(&plan.Plan{Strategy: "optimal", Nodes: []plan.Node{{First: 0, Last: layers - 1, Option: &o}}}, nil)
 				}
 			}
 		case LayerList:
-			masked(func(o plan.Option) bool { return o.Name == plan.Keep.Name || o.Name == plan.Full.Name })
+			masked(func(o *plan.Option) bool { return o.Name == plan.Keep.Name || o.Name == plan.Full.Name })
 		case ModuleMap:
-			masked(func(o plan.Option) bool { return !cached(o) })
+			masked(func(o *plan.Option) bool { return !cached(o) })
 		case AnyOption:
-			masked(func(plan.Option) bool { return true })
+			masked(func(*plan.Option) bool { return true })
 		case Segments, Nesting:
 			if !p.Graph.Chain {
 				return
@@ -169,52 +184,49 @@ func (g graphs) membersOf(ctx context.Context, req Request, free *Result, sh Sha
 	}
 }
 
-func cached(o plan.Option) bool {
+func cached(o *plan.Option) bool {
 	return slices.ContainsFunc(o.Regions, func(r plan.Region) bool { return len(r.Cache) > 0 })
 }
 
 var errNoMember = errors.New("no plan of this shape")
 
 // masked solves the flat problem over a part of the menu of one kind. Where nothing fits it is the leanest plan.
-func (g graphs) masked(ctx context.Context, req Request, free *Result, allowed func(plan.Option) bool) (*plan.Plan, error) {
-	p := g.of(req.kind)
-	pr, err := g.price(ctx, p, req.Sheet, req.allows)
+func (g graphs) masked(ctx context.Context, req Request, free *Result, allowed func(*plan.Option) bool) (*plan.Plan, error) {
+	req.Offload, req.HostMemory = false, 0
+	sp, err := g.space(ctx, req, allowed)
 	if err != nil {
 		return nil, err
 	}
-	pr.prune(func(k int) bool { return allowed(pr.options[k]) })
-	if len(pr.options) == 0 {
+	if len(sp.Options) == 0 {
 		return nil, errNoMember
 	}
-	req.HostMemory = 0 // none of these plans puts anything there
-	prob := pr.problem(p.Graph)
+	prob := sp.Problem()
 	prob.Budget = int64(free.TensorBudget)
-	sol, _, err := pr.judged(ctx, prob, req)
+	sol, _, err := sp.fastestFlat(ctx, prob)
 	var inf *solve.InfeasibleError
 	if errors.As(err, &inf) {
-		sol, _, err = pr.leanestFlat(ctx, prob, req)
+		sol, _, err = sp.leanestFlat(ctx, prob)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return planOf(pr.options, sol.Choice), nil
+	return planOf(sp.Options, sol.Choice), nil
 }
 
 // segmented solves the nested problem with at most so many forwards of a layer. Where nothing fits it is the leanest plan.
 func (g graphs) segmented(ctx context.Context, req Request, free *Result, most int) (*plan.Plan, error) {
-	p := g.of("full")
-	pr, err := g.price(ctx, p, req.Sheet, nil)
+	req.kind, req.Offload, req.HostMemory = "full", false, 0
+	sp, err := g.space(ctx, req, nil)
 	if err != nil {
 		return nil, err
 	}
-	pr.prune(nil)
-	found, err := pr.nestedPlan(ctx, p, int64(free.TensorBudget), most, math.MaxInt64)
+	found, err := sp.nestedPlan(ctx, sp.Program, int64(free.TensorBudget), most, math.MaxInt64)
 	if err != nil {
 		return nil, err
 	}
 	if found == nil {
 		req.MaxForwards = most
-		if found, err = pr.leanestNested(ctx, p, req); err != nil {
+		if found, err = sp.leanestNested(ctx, sp.Program, req); err != nil {
 			return nil, err
 		}
 	}

@@ -91,6 +91,20 @@ func changes(s *spec.Spec, full bool) []change {
 	return cs
 }
 
+// floor is a peak that no plan falls below with the change, read off a step without it. All but adapters and another
+// optimizer leave the optimizer's part of the step as it is, apart from inputs; an optimizer that computes the same with
+// less memory (optimizer.Row.Leaner) keeps the same state, and leaves the passes before it as they are.
+func (c *change) floor(tl *memory.Timeline) unit.Bytes {
+	peaks := &tl.Second.Peak
+	switch {
+	case c.settings.LoRA != nil || c.other:
+		return 0
+	case c.settings.Optimizer != "":
+		return unit.Bytes(max(peaks[memory.Forward].Bytes, peaks[memory.Backward].Bytes))
+	}
+	return unit.Bytes(peaks[memory.Optimizer].Bytes) - tl.Inputs
+}
+
 // trained is the change to another optimizer; other: that optimizer computes something else.
 func trained(name string, other bool) change {
 	c := change{settings: model.Overrides{Optimizer: name}, other: other}
@@ -136,14 +150,15 @@ func (e *Estimation) hints(ctx context.Context, planned bool) ([]Hint, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		was := unit.Bytes(base.Timeline.Peak.Bytes)
+		if c.floor(base.Timeline) > was-was/worthwhile {
+			continue
+		}
 		h, err := e.try(base.Choice, c)
 		if err != nil {
 			return nil, err
 		}
-		if h == nil {
-			continue
-		}
-		if was := unit.Bytes(base.Timeline.Peak.Bytes); h.PeakBytes <= was-was/worthwhile {
+		if h != nil && h.PeakBytes <= was-was/worthwhile {
 			hints = append(hints, *h)
 			if !c.other {
 				joined++

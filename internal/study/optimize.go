@@ -33,9 +33,11 @@ type Optimization struct {
 	Largest           []Largest     `json:"largest,omitempty"` // with the objectives max-batch and max-seq
 	// Target is the trainer that must run the plan, Shape the family of the plan. RestrictionPrice is the
 	// share by which the step is longer than without a target.
-	Target              string            `json:"target,omitempty"`
-	Shape               strategy.Shape    `json:"shape,omitempty"`
-	RestrictionPrice    *float64          `json:"restriction_price,omitempty"`
+	Target           string         `json:"target,omitempty"`
+	Shape            strategy.Shape `json:"shape,omitempty"`
+	RestrictionPrice *float64       `json:"restriction_price,omitempty"`
+	// Lines are what goes into the target's settings; those of torch are a file, which ckptplan export writes.
+	Lines               string            `json:"lines,omitempty"`
 	Solution            *Solution         `json:"solution,omitempty"`
 	Certificate         *plan.Certificate `json:"certificate,omitempty"`
 	SmallestBudgetBytes unit.Bytes        `json:"smallest_budget_bytes,omitempty"`
@@ -162,11 +164,7 @@ func (s *Study) certified(ctx context.Context, res *strategy.Result) (*Optimizat
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.program()
-	if err != nil {
-		return nil, err
-	}
-	c, err := strategy.Certify(ctx, p, s.Request.Request, res)
+	c, err := strategy.Certify(ctx, s.Request.Request, res)
 	if err != nil {
 		return nil, err
 	}
@@ -192,6 +190,11 @@ func (s *Study) optimization(res *strategy.Result, others ...*Simulation) (*Opti
 	o.Class, o.Objective, o.Solution = res.Class, Fastest, solutionOf(res)
 	o.Plan = s.file(o, res.Plan)
 	o.Explanation = o.explain(res.Plan)
+	if s.Target != nil && s.Target.Name != "torch" {
+		if o.Lines, err = s.Target.Lines(o.Plan, s.layers()); err != nil {
+			return nil, err
+		}
+	}
 	return o, nil
 }
 

@@ -14,7 +14,7 @@ func (s *Study) restricted(ctx context.Context) (*Optimization, error) {
 	if err != nil {
 		return nil, err
 	}
-	res, err := strategy.OptimizeFor(ctx, p, s.Request.Request, s.Target.Shapes)
+	res, err := strategy.OptimizeFor(ctx, p, s.Request.Request, s.Target.Expressible(s.Spec, s.layers()))
 	var none *strategy.NoPlanError
 	switch {
 	case errors.As(err, &none):
@@ -22,7 +22,7 @@ func (s *Study) restricted(ctx context.Context) (*Optimization, error) {
 	case err != nil:
 		return nil, err
 	}
-	price := res.Price()
+	price := res.Overhead()
 	free := &Simulation{Choice: Choice{Name: "unrestricted", Plan: res.Free.Plan}, Timeline: res.Free.Timeline}
 	o, err := s.optimization(res.Result, free)
 	if err != nil {

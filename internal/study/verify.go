@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"ckptplan/internal/exec"
-	"ckptplan/internal/memory"
 	"ckptplan/internal/model/build"
 	"ckptplan/internal/model/dtype"
 	"ckptplan/internal/unit"
@@ -285,11 +284,6 @@ func (x *Simulation) HostBytes() unit.Bytes {
 		peak *= 2
 	}
 	return peak
-}
-
-// Schedule is the plan lowered for an engine that runs ops.
-func (x *Simulation) Schedule() (*memory.Schedule, error) {
-	return memory.Lower(memory.Compile(x.Timeline.Graph()), x.Plan)
 }
 
 // DifferError is returned after a result that says that prediction and measurement differ was printed.

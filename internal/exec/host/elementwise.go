@@ -6,7 +6,7 @@ func elementwise(f func(x, y float32) float32) func(c *call) {
 	return func(c *call) {
 		to := c.out[0].Shape
 		x, y := c.in[0].broadcast(to).Reals(), c.in[1].broadcast(to).Reals()
-		r := make([]float32, len(x))
+		r := c.work.Take(to.Count())
 		for i := range r {
 			r[i] = f(x[i], y[i])
 		}
@@ -17,22 +17,22 @@ func elementwise(f func(x, y float32) float32) func(c *call) {
 func withScalar(f func(x, s float32) float32) func(c *call) {
 	return func(c *call) {
 		s := float32(c.Scalar)
-		c.out[0].SetReals(each(c.in[0].Reals(), func(x float32) float32 { return f(x, s) }))
+		r := c.work.Take(c.in[0].Count())
+		for i, x := range c.in[0].Reals() {
+			r[i] = f(x, s)
+		}
+		c.out[0].SetReals(r)
 	}
 }
 
 func unary(f func(x float64) float64) func(c *call) {
 	return func(c *call) {
-		c.out[0].SetReals(each(c.in[0].Reals(), func(x float32) float32 { return float32(f(float64(x))) }))
+		r := c.work.Take(c.in[0].Count())
+		for i, x := range c.in[0].Reals() {
+			r[i] = float32(f(float64(x)))
+		}
+		c.out[0].SetReals(r)
 	}
-}
-
-func each(x []float32, f func(float32) float32) []float32 {
-	r := make([]float32, len(x))
-	for i, v := range x {
-		r[i] = f(v)
-	}
-	return r
 }
 
 // power is xⁿ for small whole n.
@@ -53,7 +53,7 @@ func (c *call) arg(k int) []float32 { return c.in[k].broadcast(c.out[0].Shape).R
 func fromOutput(f func(y float64) float64) func(c *call) {
 	return func(c *call) {
 		g, y := c.arg(0), c.arg(1)
-		r := make([]float32, len(g))
+		r := c.work.Take(int64(len(g)))
 		for i := range r {
 			r[i] = float32(float64(g[i]) * f(float64(y[i])))
 		}

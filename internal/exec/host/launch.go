@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"sync"
 
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/unit"
@@ -11,6 +12,7 @@ import (
 type call struct {
 	*gpu.Args
 	in, out []view
+	work    *gpu.Workspace
 }
 
 // Has reports whether there is a kernel of that name.
@@ -23,6 +25,9 @@ func kernel(k gpu.Kernel) func(c *call) {
 	return plainKernels[k]
 }
 
+// workspaces hold what kernels compute with; launches may overlap.
+var workspaces = sync.Pool{New: func() any { return new(gpu.Workspace) }}
+
 // Launch runs a kernel on tensors whose allocations memory gives. Any device whose memory Go can address can use these
 // kernels. It is an error if a tensor reaches beyond its allocation.
 func Launch(k gpu.Kernel, a *gpu.Args, memory func(gpu.DevicePtr) ([]byte, error)) error {
@@ -30,6 +35,9 @@ func Launch(k gpu.Kernel, a *gpu.Args, memory func(gpu.DevicePtr) ([]byte, error
 	if run == nil {
 		return fmt.Errorf("the host device has no kernel %s", k)
 	}
+	work := workspaces.Get().(*gpu.Workspace)
+	defer workspaces.Put(work)
+	work.Reset()
 	views := make([]view, len(a.In)+len(a.Out))
 	for i := range views {
 		t := gpu.Tensor{}
@@ -49,8 +57,8 @@ func Launch(k gpu.Kernel, a *gpu.Args, memory func(gpu.DevicePtr) ([]byte, error
 		if first, end := t.Span(); first < 0 || end*t.DType.Size() > int64(len(mem)) {
 			return fmt.Errorf("kernel %s: elements %d to %d lie outside an allocation of %s", k, first, end, unit.Bytes(len(mem)).Both())
 		}
-		views[i].Mem = mem
+		views[i].Mem, views[i].Work = mem, work
 	}
-	run(&call{a, views[:len(a.In)], views[len(a.In):]})
+	run(&call{a, views[:len(a.In)], views[len(a.In):], work})
 	return nil
 }

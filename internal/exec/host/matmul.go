@@ -16,13 +16,13 @@ import (
 func matmul(a, b view) []float32 {
 	if a.Shape.N == 3 {
 		m, n := a.Shape.D[1], b.Shape.D[2]
-		out := make([]float32, a.Shape.D[0]*m*n)
+		out := a.Work.Take(a.Shape.D[0] * m * n)
 		for i := range a.Shape.D[0] {
 			product(a.part(i), b.part(i), out[i*m*n:(i+1)*m*n])
 		}
 		return out
 	}
-	out := make([]float32, a.Shape.D[0]*b.Shape.D[1])
+	out := a.Work.Take(a.Shape.D[0] * b.Shape.D[1])
 	product(a, b, out)
 	return out
 }

@@ -63,40 +63,66 @@ func rmsNorm(c *call) {
 	c.out[1].SetReals(rstd)
 }
 
-// layerNormed holds the factors of a layer norm's gradients: grad, and x̂ = (x − mean)·rstd.
-func layerNormed(c *call) (g []float32, n int, hat func(r, i int) float64, rstd []float32) {
-	g, n = c.in[0].Reals(), int(c.in[1].Shape.At(-1))
-	x, mean, rstd := c.in[1].Reals(), c.in[2].Reals(), c.in[3].Reals()
-	return g, n, func(r, i int) float64 { return (float64(x[r*n+i]) - float64(mean[r])) * float64(rstd[r]) }, rstd
+// normed is what the gradients of a norm share. The kernel's arguments are grad, x, the mean if the norm is a centred one
+// (layer norm), rstd, and for the input's gradient γ.
+type normed struct {
+	g, x, mean, rstd []float32
+	n                int
+	gamma            []view
 }
 
-func layerNormWeight(c *call) {
-	g, n, hat, _ := layerNormed(c)
-	c.out[0].SetReals(sumRows(g, n, func(r, i int, g float64) float64 { return g * hat(r, i) }))
+func newNormed(c *call, centred bool) *normed {
+	d, rest := &normed{g: c.in[0].Reals(), x: c.in[1].Reals(), n: int(c.in[1].Shape.At(-1))}, c.in[2:]
+	if centred {
+		d.mean, rest = rest[0].Reals(), rest[1:]
+	}
+	d.rstd, d.gamma = rest[0].Reals(), rest[1:]
+	return d
+}
+
+// hat is x̂ = (x − mean)·rstd.
+func (d *normed) hat(r, i int) float64 {
+	x := float64(d.x[r*d.n+i])
+	if d.mean != nil {
+		x -= float64(d.mean[r])
+	}
+	return x * float64(d.rstd[r])
+}
+
+// normWeight is grad·x̂, summed over rows.
+func normWeight(centred bool) func(c *call) {
+	return func(c *call) {
+		d := newNormed(c, centred)
+		c.out[0].SetReals(sumRows(d.g, d.n, func(r, i int, g float64) float64 { return g * d.hat(r, i) }))
+	}
 }
 
 func layerNormBias(c *call) {
 	c.out[0].SetReals(sumRows(c.in[0].Reals(), int(c.out[0].Count()), func(_, _ int, g float64) float64 { return g }))
 }
 
-// layerNormInput is, with d = grad·γ, rstd·(d − mean(d) − x̂·mean(d·x̂)).
-func layerNormInput(c *call) {
-	g, n, hat, rstd := layerNormed(c)
-	weight := weights(c.in[4], n)
-	y := make([]float32, len(g))
-	for r := range len(g) / n {
-		m, mh := 0.0, 0.0
-		for i := range n {
-			d := float64(g[r*n+i]) * weight(i)
-			m += d
-			mh += d * hat(r, i)
+// normInput is, with d = grad·γ, rstd·(d − mean(d) − x̂·mean(d·x̂)), where only a centred norm has the mean of d.
+func normInput(centred bool) func(c *call) {
+	return func(c *call) {
+		d := newNormed(c, centred)
+		weight := weights(d.gamma[0], d.n)
+		y := c.work.Take(int64(len(d.g)))
+		for r := range len(d.g) / d.n {
+			m, mh := 0.0, 0.0
+			for i := range d.n {
+				dy := float64(d.g[r*d.n+i]) * weight(i)
+				m += dy
+				mh += dy * d.hat(r, i)
+			}
+			if m, mh = m/float64(d.n), mh/float64(d.n); !centred {
+				m = 0
+			}
+			for i := range d.n {
+				y[r*d.n+i] = float32(float64(d.rstd[r]) * (float64(d.g[r*d.n+i])*weight(i) - m - d.hat(r, i)*mh))
+			}
 		}
-		m, mh = m/float64(n), mh/float64(n)
-		for i := range n {
-			y[r*n+i] = float32(float64(rstd[r]) * (float64(g[r*n+i])*weight(i) - m - hat(r, i)*mh))
-		}
+		c.out[0].SetReals(y)
 	}
-	c.out[0].SetReals(y)
 }
 
 // weights are a norm's γ, or ones where it has none.
@@ -121,36 +147,6 @@ func sumRows(g []float32, n int, f func(r, i int, g float64) float64) []float32 
 		out[i] = float32(t)
 	}
 	return out
-}
-
-// rmsNormed holds the factors of an RMS norm's gradients: grad, and x̂ = x·rstd.
-func rmsNormed(c *call) (g []float32, n int, hat func(r, i int) float64, rstd []float32) {
-	g, n = c.in[0].Reals(), int(c.in[1].Shape.At(-1))
-	x, rstd := c.in[1].Reals(), c.in[2].Reals()
-	return g, n, func(r, i int) float64 { return float64(x[r*n+i]) * float64(rstd[r]) }, rstd
-}
-
-func rmsNormWeight(c *call) {
-	g, n, hat, _ := rmsNormed(c)
-	c.out[0].SetReals(sumRows(g, n, func(r, i int, g float64) float64 { return g * hat(r, i) }))
-}
-
-// rmsNormInput is, with d = grad·γ, rstd·(d − x̂·mean(d·x̂)).
-func rmsNormInput(c *call) {
-	g, n, hat, rstd := rmsNormed(c)
-	weight := weights(c.in[3], n)
-	y := make([]float32, len(g))
-	for r := range len(g) / n {
-		mh := 0.0
-		for i := range n {
-			mh += float64(g[r*n+i]) * weight(i) * hat(r, i)
-		}
-		mh /= float64(n)
-		for i := range n {
-			y[r*n+i] = float32(float64(rstd[r]) * (float64(g[r*n+i])*weight(i) - hat(r, i)*mh))
-		}
-	}
-	c.out[0].SetReals(y)
 }
 
 func mean(c *call) {

@@ -23,10 +23,10 @@ var plainKernels = map[gpu.Kernel]func(c *call){
 	gpu.Plain("aten.cos"):             unary(math.Cos),
 	gpu.Plain("aten.sin"):             unary(math.Sin),
 	gpu.Plain("aten.mul"):             withScalar(func(x, s float32) float32 { return x * s }),
-	gpu.Plain("aten.new_ones"):        plainMask(func(*call, int64, int64) bool { return true }),
-	gpu.Plain("aten.ones"):            plainOnes,
+	gpu.Plain("aten.new_ones"):        func(c *call) { c.out[0].fill(1) },
+	gpu.Plain("aten.ones"):            func(c *call) { c.out[0].fill(1) },
 	gpu.Plain("aten.cumsum"):          plainCumSum,
-	gpu.Plain("aten.full"):            plainFull,
+	gpu.Plain("aten.full"):            func(c *call) { c.out[0].fill(float32(math.Inf(-1))) },
 	gpu.Plain("aten.triu"):            plainTriU,
 	gpu.Plain("aten.mean"):            plainMeanHeads,
 	gpu.Plain("aten.tril"):            plainMask(func(_ *call, q, k int64) bool { return k <= q }),
@@ -64,16 +64,8 @@ func plainAdd(c *call) {
 func plainPadLabels(c *call) {
 	last := int(c.in[0].Shape.N) - 1
 	n := c.in[0].Shape.D[last]
-	c.out[0].SetInts(filled(c.out[0].Count(), ignored))
+	c.out[0].fill(ignored)
 	c.out[0].narrow(last, 0, n).copyFrom(c.in[0])
-}
-
-func filled(n, v int64) []int64 {
-	out := make([]int64, n)
-	for i := range out {
-		out[i] = v
-	}
-	return out
 }
 
 // plainShiftLabels is labels[..., 1:]: the token that each position predicts.
@@ -94,14 +86,6 @@ func plainOuter(c *call) {
 	c.out[0].SetReals(out)
 }
 
-func plainOnes(c *call) {
-	if c.out[0].DType == dtype.Bool {
-		plainMask(func(*call, int64, int64) bool { return true })(c)
-		return
-	}
-	c.out[0].SetReals(each(make([]float32, c.out[0].Count()), func(float32) float32 { return 1 }))
-}
-
 // plainCumSum is the running sum of each row.
 func plainCumSum(c *call) {
 	n := int(c.out[0].Shape.At(-1))
@@ -114,11 +98,7 @@ func plainCumSum(c *call) {
 	c.out[0].SetReals(out)
 }
 
-// plainFull and plainTriU make generate_square_subsequent_mask: −∞ everywhere, then 0 up to the diagonal.
-func plainFull(c *call) {
-	c.out[0].SetReals(each(make([]float32, c.out[0].Count()), func(float32) float32 { return float32(math.Inf(-1)) }))
-}
-
+// plainTriU is 0 up to the diagonal of a mask of −∞: with aten.full it makes generate_square_subsequent_mask.
 func plainTriU(c *call) {
 	n := int(c.out[0].Shape.At(-1))
 	out := append([]float32(nil), c.in[0].Reals()...)

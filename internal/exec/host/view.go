@@ -1,6 +1,8 @@
 package host
 
 import (
+	"slices"
+
 	"ckptplan/internal/gpu"
 	"ckptplan/internal/model/dtype"
 	"ckptplan/internal/model/graph"
@@ -37,13 +39,13 @@ func (v view) copyFrom(src view) {
 
 // fill stores one value everywhere.
 func (v view) fill(x float32) {
-	switch n := v.Count(); {
+	switch n := int(v.Count()); {
 	case gpu.Real(v.DType):
-		v.SetReals(each(make([]float32, n), func(float32) float32 { return x }))
+		v.SetReals(slices.Repeat([]float32{x}, n))
 	case v.DType == dtype.Bool:
-		v.SetBools(make([]bool, n))
+		v.SetBools(slices.Repeat([]bool{x != 0}, n))
 	default:
-		v.SetInts(filled(n, int64(x)))
+		v.SetInts(slices.Repeat([]int64{int64(x)}, n))
 	}
 }
 
@@ -67,10 +69,10 @@ func reduced(v view, kept graph.Dims) []float32 {
 	return out
 }
 
+// plus adds y to x in place.
 func plus(x, y []float32) []float32 {
-	r := make([]float32, len(x))
-	for i := range r {
-		r[i] = x[i] + y[i]
+	for i := range x {
+		x[i] += y[i]
 	}
-	return r
+	return x
 }

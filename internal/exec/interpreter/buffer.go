@@ -140,8 +140,9 @@ func (t tensor) reals() []float32 {
 func (t tensor) glance() []float32 {
 	e := t.buf.engine
 	v := t.read(e.mem)
-	e.mem, e.values = v.Mem, v.AppendReals(e.values[:0])
-	return e.values
+	e.work.Reset()
+	e.mem, v.Work = v.Mem, &e.work
+	return v.Reals()
 }
 
 // set stores values from this process over the whole buffer.

@@ -5,6 +5,7 @@ package interpreter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -21,7 +22,9 @@ import (
 type Options struct {
 	// Schedule is the model's training step under a plan.
 	Schedule *memory.Schedule
-	// Device runs it. The caller closes it.
+	// Open makes the device that a request runs on; it is closed when the run has ended.
+	Open func() (gpu.Device, error)
+	// Device is the one that was opened.
 	Device gpu.Device
 	// Engine is the name of the device's kind in measurements and errors: host.
 	Engine string
@@ -31,6 +34,8 @@ type Options struct {
 	// have taken that long together; 0 means never.
 	Steps  int
 	Enough time.Duration
+	// Timeout is for the whole run; 0 means none.
+	Timeout time.Duration
 	// Progress, if not nil, is called with the current stage.
 	Progress func(stage string)
 	// Fault is a checkpointing mistake to inject.
@@ -70,8 +75,8 @@ type engine struct {
 	again  int    // how deep recomputes are nested
 	seen   []exec.Observation
 
-	mem    []byte    // of the last glance
-	values []float32 // of the last glance
+	mem  []byte        // of the last glance
+	work gpu.Workspace // of the last glance
 
 	phase  memory.Phase
 	result *stepLevels
@@ -89,9 +94,39 @@ type stepLevels struct {
 	host           unit.Bytes // peak of the host's memory
 }
 
-// Run trains for a few steps and measures them. Its errors are *MemoryError, which is a
-// gpu.ErrOutOfMemory, *UnsupportedError, and the context's.
-func Run(ctx context.Context, o Options) (*exec.Measurement, error) {
+var _ exec.Engine = Options{}
+
+// Run lowers the request's plan to its graph and trains for a few steps. Its errors are *MemoryError, which is a
+// gpu.ErrOutOfMemory, *UnsupportedError, *TimeoutError, and the context's.
+func (o Options) Run(ctx context.Context, r exec.Request) (m *exec.Measurement, err error) {
+	if o.Schedule, err = memory.Lower(memory.Compile(r.Graph), r.Plan); err != nil {
+		return nil, err
+	}
+	if o.Device, err = o.Open(); err != nil {
+		return nil, err
+	}
+	defer func() { _ = o.Device.Close() }()
+	timed, cancel := ctx, func() {}
+	if o.Timeout > 0 {
+		timed, cancel = context.WithTimeout(ctx, o.Timeout)
+	}
+	defer cancel()
+	var stage string
+	o.Progress = func(now string) {
+		stage = now
+		if r.Progress != nil {
+			r.Progress(now)
+		}
+	}
+	m, err = run(timed, o)
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil, &exec.TimeoutError{After: o.Timeout, At: stage}
+	}
+	return m, err
+}
+
+// run trains for a few steps and measures them.
+func run(ctx context.Context, o Options) (*exec.Measurement, error) {
 	e := newEngine(ctx, o)
 	m := e.measurement()
 	steps, timed := max(o.Steps, 1)+1, time.Duration(0)

@@ -28,7 +28,7 @@ func TestHasKernels(t *testing.T) {
 // A class whose ops are not all there is refused by name, before anything runs.
 func TestRefusesOps(t *testing.T) {
 	p := program(t, "{arch: mixtral, L: 1, H: 16, heads: 2, S: 8, B: 1, vocab: 30, dtype: fp32, attention: eager}")
-	_, err := Run(context.Background(), Options{Device: host.NewDevice(0), Engine: "host", Schedule: lowered(t, p, "none")})
+	_, err := run(context.Background(), Options{Device: host.NewDevice(0), Engine: "host", Schedule: lowered(t, p, "none")})
 	var u *exec.UnsupportedError
 	if !errors.As(err, &u) {
 		t.Errorf("%v", err)
@@ -69,7 +69,7 @@ func TestUndeclaredReads(t *testing.T) {
 			} else {
 				graph.Table[tt.kind].Save = nil
 			}
-			_, err := Run(context.Background(), Options{Device: host.NewDevice(0), Engine: "host", Schedule: s})
+			_, err := run(context.Background(), Options{Device: host.NewDevice(0), Engine: "host", Schedule: s})
 			graph.Table[tt.kind].Save = was
 			var u *UndeclaredReadError
 			if !errors.As(err, &u) || u.Op != tt.op || u.Slot != tt.slot {
@@ -90,7 +90,7 @@ func TestReadsOnlyWhatIsHeld(t *testing.T) {
 		}
 		s := &g.Storages[g.Tensors[g.Outputs(&g.Ops[i])[0]].Storage]
 		s.Drop = i // read by the product of gate and up
-		_, err := Run(context.Background(), Options{Device: host.NewDevice(0), Engine: "host", Schedule: lowered(t, p, "full")})
+		_, err := run(context.Background(), Options{Device: host.NewDevice(0), Engine: "host", Schedule: lowered(t, p, "full")})
 		if err == nil || err.Error() != "aten.silu is read after it was freed" {
 			t.Errorf("%v", err)
 		}

@@ -57,6 +57,14 @@ type Options struct {
 	plant string // a mistake to inject, for tests
 }
 
+var _ exec.Engine = Options{}
+
+// Run makes Options an exec.Engine: the request's step in place of the options' own.
+func (o Options) Run(ctx context.Context, r exec.Request) (*exec.Measurement, error) {
+	o.Graph, o.Plan, o.Need, o.Progress = r.Graph, r.Plan, r.Need, r.Progress
+	return Run(ctx, o)
+}
+
 // Run measures a training step under a plan with PyTorch, in a process of its own. Its errors are *EngineError,
 // *DeviceError, *MemoryError, *UnsupportedError, *RecomputeError, *OtherModelError, *TimeoutError, *RunnerError, and
 // the context's.

@@ -16,10 +16,11 @@ type Attention struct {
 	Groups  int64   // query heads a key head
 	Factor  float64 // of the scores; 0: 1/√D
 	// flavour of the eager path, where classes differ
-	Fp32Softmax bool // softmax(dtype=float32).to(dtype) instead of a plain softmax
-	PlainCast   bool // a plain softmax is cast to the value's dtype (GPT-2)
-	KeepLayout  bool // the output is only transposed, not made contiguous (GPT-2)
-	Softcap     bool // scores pass tanh(x/c)*c
+	Fp32Softmax bool            // softmax(dtype=float32).to(dtype) instead of a plain softmax
+	PlainCast   bool            // a plain softmax is cast to the value's dtype (GPT-2)
+	KeepLayout  bool            // the output is only transposed, not made contiguous (GPT-2)
+	Sinks       *graph.TensorID // a score for each head that no token gets, or nil (gpt-oss; eager only)
+	Softcap     bool            // scores pass tanh(x/c)*c
 }
 
 // Core runs softmax(q·kᵀ)·v for q [B, a, S, D], k and v [B, kv, S, D] and gives the context [B, S, a, D]. What is given
@@ -64,7 +65,10 @@ func (b *Builder) eager(q, k, v graph.TensorID, a Attention) graph.TensorID {
 		w = b.Add(w, a.Mask)
 	}
 	scores := w
-	if a.Fp32Softmax {
+	held := graph.TensorID(graph.None)
+	if a.Sinks != nil {
+		w, held = b.sinkSoftmax(w, *a.Sinks)
+	} else if a.Fp32Softmax {
 		w = b.To(b.SoftmaxIn(w, dtype.F32), b.Tensor(q).DType)
 	} else {
 		w = b.SoftmaxAuto(w)
@@ -73,14 +77,37 @@ func (b *Builder) eager(q, k, v graph.TensorID, a Attention) graph.TensorID {
 	if a.PlainCast {
 		w = b.To(w, b.Tensor(vr).DType) // a statement of its own
 	}
+	probs := w
 	w = b.Dropout(w, a.Dropout)
+	if a.Sinks != nil {
+		w = b.To(w, b.Tensor(vr).DType)
+		b.Keep(scores)
+	}
 	o := b.Transpose(b.Matmul(w, vr), 1, 2)
 	if !a.KeepLayout {
 		o = b.Contiguous(o)
 	}
 	b.Keep(kr, vr, w)
+	if a.Sinks != nil {
+		b.Keep(probs, held)
+	}
 	b.Weights = w
 	return o
+}
+
+// sinkSoftmax is softmax over the scores and a sink [a] beside them, whose share is dropped; shifted is what the caller's frame holds:
+//
+//	x = cat([scores, sinks], -1); x = x - x.max(-1, keepdim=True).values; return softmax(x, -1)[..., :-1]
+func (b *Builder) sinkSoftmax(scores, sinks graph.TensorID) (w, shifted graph.TensorID) {
+	s := b.Tensor(scores).Shape
+	both := b.Cat(-1, scores, b.Expand(b.Reshape(sinks, 1, s.D[1], 1, 1), s.D[0], s.D[1], s.D[2], 1))
+	v := *b.Tensor(both)
+	b.Emit(graph.OpMax, graph.Attr{}, both)
+	most := b.Fresh(v.DType, v.Shape.With(-1, 1), graph.Dims{})
+	b.Fresh(dtype.I64, v.Shape.With(-1, 1), graph.Dims{})
+	shifted = b.Elementwise(graph.OpSub, v.DType, both, most)
+	w = b.Slice(b.Softmax(shifted, v.DType), -1, 0, s.At(-1))
+	return w, shifted
 }
 
 // SoftmaxIn is softmax(x, dtype=dt): a cast before the kernel, except for fp16 → fp32, which CUDA's kernel fuses.

@@ -17,6 +17,8 @@ type Constants struct {
 	RotaryBase               float64 // θ; 0: 10,000
 	// Interleaved: each angle of the rotary table stands beside itself, not the row of angles beside itself.
 	Interleaved bool
+	// Single: each angle stands once (gpt-oss).
+	Single bool
 }
 
 // orDefaults are the constants with the usual values in place of zeros.

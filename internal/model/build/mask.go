@@ -11,14 +11,14 @@ type Masks struct{ Full, Sliding graph.TensorID }
 
 // Of is the mask of layer i.
 func (m Masks) Of(s *spec.Spec, i int) graph.TensorID {
-	if slides(s, i) {
+	if Slides(s, i) {
 		return m.Sliding
 	}
 	return m.Full
 }
 
-// slides is true for a layer that sees only the last SlidingWindow tokens.
-func slides(s *spec.Spec, i int) bool {
+// Slides is true for a layer that sees only the last SlidingWindow tokens.
+func Slides(s *spec.Spec, i int) bool {
 	if s.SlidingWindow == 0 {
 		return false
 	}
@@ -27,9 +27,9 @@ func slides(s *spec.Spec, i int) bool {
 
 // DecoderMasks makes the masks of a causal decoder. Classes that type their layers make both masks whether or not a
 // layer reads them; the others make one mask for all layers. SDPA's masks are boolean; it needs none for full attention,
-// nor for a window that covers the sequence.
+// nor for a window that covers the sequence. windowless: the second mask is made without a window too.
 // Source: transformers/masking_utils.py, create_causal_mask, create_sliding_window_causal_mask, sdpa_mask.
-func (b *Builder) DecoderMasks(positions graph.TensorID) Masks {
+func (b *Builder) DecoderMasks(positions graph.TensorID, windowless bool) Masks {
 	s := b.Spec
 	m := Masks{graph.None, graph.None}
 	if s.Attention == "flash2" {
@@ -41,9 +41,10 @@ func (b *Builder) DecoderMasks(positions graph.TensorID) Masks {
 		m.Full = b.CausalMask(positions)
 	}
 	switch {
-	case s.SlidingWindow > 0 && eager:
+	case s.SlidingWindow == 0 && !windowless:
+	case eager:
 		m.Sliding = b.Plain("aten.where", b.ActDType(), graph.Shape(int64(s.B), 1, int64(s.S), int64(s.S)), b.windowMask(positions))
-	case s.SlidingWindow > 0 && s.S >= s.SlidingWindow:
+	case s.S >= s.SlidingWindow:
 		m.Sliding = b.Expand(b.windowMask(positions), int64(s.B), 1, int64(s.S), int64(s.S))
 	}
 	return m

@@ -15,8 +15,13 @@ func (b *Builder) RotaryTable(invFreq, positions graph.TensorID, dim int64, dt d
 	pos := b.Plain("aten._to_copy", dtype.F32, graph.Shape(1, 1, s), positions)
 	freqs := b.Plain("aten.bmm", dtype.F32, graph.Shape(1, dim/2, s), inv, pos)
 	b.Keep(inv, pos)
-	emb := b.Plain("aten.cat", dtype.F32, graph.Shape(1, s, dim), freqs)
-	b.G.Ops[b.Next()-1].Attr.A = asAttr(b.Constants.Interleaved) // each angle beside itself, not the row beside itself
+	emb := freqs
+	if b.Constants.Single {
+		dim /= 2
+	} else {
+		emb = b.Plain("aten.cat", dtype.F32, graph.Shape(1, s, dim), freqs)
+		b.G.Ops[b.Next()-1].Attr.A = asAttr(b.Constants.Interleaved) // each angle beside itself, not the row beside itself
+	}
 	c := b.WithScalar(b.Plain("aten.mul", dtype.F32, graph.Shape(1, s, dim), b.Plain("aten.cos", dtype.F32, graph.Shape(1, s, dim), emb)), 1)
 	d := b.WithScalar(b.Plain("aten.mul", dtype.F32, graph.Shape(1, s, dim), b.Plain("aten.sin", dtype.F32, graph.Shape(1, s, dim), emb)), 1)
 	b.Keep(c, d)

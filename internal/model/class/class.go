@@ -89,7 +89,7 @@ type Forward struct {
 
 // Classes are the modelled classes, in the order in which they are listed to users.
 var Classes = []*Class{
-	&gpt2, &llama, &mistral, &qwen2, &qwen3, &neox, &opt, &bert, &roberta, &xlmRoberta, &camembert, &distilbert, &electra, &vit, &mixtral, &qwen3MoE, &phi, &phi3, &gemma, &gemma2, &olmo2, &starcoder2, &falcon, &bloom, &granite, &cohere, &t5, &mt5, &torchEncoder, &custom,
+	&gpt2, &llama, &mistral, &qwen2, &qwen3, &neox, &opt, &bert, &roberta, &xlmRoberta, &camembert, &distilbert, &electra, &vit, &mixtral, &qwen2MoE, &qwen3MoE, &gptOss, &phi, &phi3, &gemma, &gemma2, &gemma3, &smollm3, &glm4, &olmo2, &olmo3, &starcoder2, &falcon, &bloom, &granite, &cohere, &t5, &mt5, &torchEncoder, &custom,
 }
 
 // hfKey names one key of a config.json and the keys of the spec that it sets. Of two names of one thing the first in the

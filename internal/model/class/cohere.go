@@ -90,16 +90,18 @@ func (b Forward) rotatePairs(q, k, cos, sin graph.TensorID) (graph.TensorID, gra
 // rotateNeighbours is stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2).
 func (b Forward) rotateNeighbours(x graph.TensorID) graph.TensorID {
 	v := *b.Tensor(x)
-	d := v.Shape.At(-1)
-	every := func(from int64) graph.TensorID {
-		o := b.View(graph.OpSlice, graph.Attr{A: int64(v.Shape.N) - 1, B: from, C: 2}, x, v.Shape.With(-1, d/2), v.Stride.With(-1, 2*v.Stride.At(-1)))
-		b.Tensor(o).Offset = v.Offset + from*v.Stride.At(-1)
-		return o
-	}
-	even, odd := every(0), every(1)
+	even, odd := b.everyOther(x, 0), b.everyOther(x, 1)
 	neg := b.Unary(graph.OpNeg, odd)
 	b.Emit(graph.OpStack, graph.Attr{A: int64(v.Shape.N)}, neg, even)
 	st := b.Fresh(v.DType, b.Tensor(neg).Shape.Append(2), graph.Dims{})
 	b.Keep(neg)
 	return b.Reshape(st, v.Shape.D[:v.Shape.N]...)
+}
+
+// everyOther is x[..., from::2].
+func (b Forward) everyOther(x graph.TensorID, from int64) graph.TensorID {
+	v := *b.Tensor(x)
+	o := b.View(graph.OpSlice, graph.Attr{A: int64(v.Shape.N) - 1, B: from, C: 2}, x, v.Shape.With(-1, v.Shape.At(-1)/2), v.Stride.With(-1, 2*v.Stride.At(-1)))
+	b.Tensor(o).Offset = v.Offset + from*v.Stride.At(-1)
+	return o
 }

@@ -1,6 +1,7 @@
 package class
 
 import (
+	"slices"
 	"strconv"
 
 	"ckptplan/internal/model/build"
@@ -22,8 +23,12 @@ type decoder struct {
 	parallel bool
 	heads    func(b Forward, d *decoder, p string, x graph.TensorID) (q, k, v graph.TensorID)
 	rotate   func(b Forward, q, k, cos, sin graph.TensorID) (graph.TensorID, graph.TensorID)
-	// floatTable: cos and sin stay in fp32 (OLMo 2).
-	floatTable bool
+	// floatTable: cos and sin stay in fp32 (OLMo 2). typedTables: each type of layer has its own (Gemma 3).
+	floatTable, typedTables bool
+	// sinks: each head has a score that no token gets (gpt-oss).
+	sinks bool
+	// windowless: the mask of sliding layers is made even without a window (Qwen2-MoE).
+	windowless bool
 	// attnDropout and branchDropout: dropout on the output projection inside the attention module (StarCoder 2), or in
 	// the layer on both branches (Phi-3).
 	attnDropout, branchDropout bool
@@ -32,10 +37,12 @@ type decoder struct {
 
 // perForward is what a decoder makes once a forward for all its layers.
 type perForward struct {
-	cos, sin graph.TensorID
-	masks    build.Masks
-	pos      graph.TensorID // position ids: each layer is given them, none reads them
+	tables [2]rotaryTable // of layers with full attention, and of those that slide
+	masks  build.Masks
+	pos    graph.TensorID // position ids: each layer is given them, none reads them
 }
+
+type rotaryTable struct{ cos, sin graph.TensorID }
 
 // llamaClass is LlamaForCausalLM; Mistral (sliding window), Qwen2 (biases on q, k, v) and Qwen3 (norms on q and k)
 // differ by Spec alone.
@@ -52,7 +59,10 @@ func (b Forward) decoder(d decoder) {
 	n, seq, h, v := int64(s.B), int64(s.S), int64(s.H), int64(s.Vocab)
 	ids := b.Static("input_ids", graph.Input, dtype.I64, graph.Shape(n, seq))
 	labels := b.labels()
-	invFreq := b.InverseFrequencies()
+	invFreqs := []graph.TensorID{b.InverseFrequencies()}
+	if d.typedTables && b.mixesTypes() {
+		invFreqs = append(invFreqs, b.InverseFrequencies())
+	}
 
 	b.Begin("embedding", graph.None)
 	table := b.Weight("model.embed_tokens.weight", v, h)
@@ -65,13 +75,19 @@ func (b Forward) decoder(d decoder) {
 		embeds = b.WithScalar(b.MulScalar(embeds), build.EmbeddingFactor)
 	}
 	pos := b.Plain("aten.add", dtype.I64, graph.Shape(1, seq), b.Plain("aten.arange", dtype.I64, graph.Shape(seq)))
-	o := perForward{masks: b.DecoderMasks(pos), pos: pos}
+	o := perForward{masks: b.DecoderMasks(pos, d.windowless), pos: pos}
 	x := b.Dropout(embeds, s.Dropout.Embedding)
 	tableType := b.Tensor(x).DType
 	if d.floatTable {
 		tableType = dtype.F32
 	}
-	o.cos, o.sin = b.RotaryTable(invFreq, pos, b.RotaryDim(), tableType)
+	for i := range o.tables {
+		if i < len(invFreqs) {
+			o.tables[i].cos, o.tables[i].sin = b.RotaryTable(invFreqs[i], pos, b.RotaryDim(), tableType)
+		} else {
+			o.tables[i] = o.tables[0]
+		}
+	}
 
 	for i := range s.L {
 		b.Begin("layers."+strconv.Itoa(i), i)
@@ -80,7 +96,7 @@ func (b Forward) decoder(d decoder) {
 
 	b.Begin("head", graph.None)
 	y := d.norm(b, x, "model.norm", h)
-	b.Keep(embeds, x, pos, o.cos, o.sin, o.masks.Full, o.masks.Sliding)
+	b.Keep(embeds, x, pos, o.tables[0].cos, o.tables[0].sin, o.tables[1].cos, o.tables[1].sin, o.masks.Full, o.masks.Sliding)
 	b.decoderHead(y, table, ids, labels, "lm_head")
 }
 
@@ -108,7 +124,7 @@ func (b Forward) decoderLayer(d *decoder, p string, i int, in graph.TensorID, o 
 		return x
 	}
 	y := norm(0, in)
-	a := b.decoderAttention(d, p+"self_attn.", first, y, o, o.masks.Of(b.Spec, i))
+	a := b.decoderAttention(d, p+"self_attn.", first, y, o, i)
 	if d.parallel {
 		m := d.mlp(b, p+"mlp.", graph.None, y)
 		b.Keep(y)
@@ -138,7 +154,7 @@ func (b Forward) decoderLayer(d *decoder, p string, i int, in graph.TensorID, o 
 }
 
 // decoderAttention is the attention module's forward. Its first norm began at op norm.
-func (b Forward) decoderAttention(d *decoder, p string, norm graph.OpID, x graph.TensorID, o *perForward, mask graph.TensorID) graph.TensorID {
+func (b Forward) decoderAttention(d *decoder, p string, norm graph.OpID, x graph.TensorID, o *perForward, layer int) graph.TensorID {
 	s := b.Spec
 	first := b.Next()
 	n, seq, dim := int64(s.B), int64(s.S), int64(s.HeadDim)
@@ -147,9 +163,20 @@ func (b Forward) decoderAttention(d *decoder, p string, norm graph.OpID, x graph
 	if d.norms[0] != "" {
 		b.Span("norm1", norm)
 	}
-	q, k = d.rotate(b, q, k, o.cos, o.sin)
+	if table := o.tables[b.tableOf(layer)]; len(s.RotaryLayers) == 0 || s.RotaryLayers[layer] != 0 {
+		q, k = d.rotate(b, q, k, table.cos, table.sin)
+	} else {
+		b.Argument(table.cos)
+		b.Argument(table.sin)
+	}
+	var sinks *graph.TensorID
+	if d.sinks {
+		w := b.Weight(p+"sinks", a)
+		sinks = &w
+	}
 	c := b.Core(q, k, v, build.Attention{
-		Mask: mask, Dropout: s.Dropout.Attention, Causal: true, Groups: a / kv, Fp32Softmax: true, Softcap: s.AttnSoftcap,
+		Sinks: sinks,
+		Mask:  o.masks.Of(s, layer), Dropout: s.Dropout.Attention, Causal: true, Groups: a / kv, Fp32Softmax: true, Softcap: s.AttnSoftcap,
 	}, o.pos)
 	c = b.Reshape(c, n, seq, a*dim)
 	out := b.Project(p, "o_proj", c, a*dim, h, s.Bias.Out)
@@ -162,6 +189,19 @@ func (b Forward) decoderAttention(d *decoder, p string, norm graph.OpID, x graph
 	b.Keep(x, q, k, v)
 	b.Span("attn", first)
 	return out
+}
+
+// mixesTypes is true for a model with layers that slide and layers that do not.
+func (b Forward) mixesTypes() bool {
+	return slices.Contains(b.Spec.LayerTypes, "full_attention") && slices.Contains(b.Spec.LayerTypes, "sliding_attention")
+}
+
+// tableOf is the rotary table of a layer.
+func (b Forward) tableOf(layer int) int {
+	if build.Slides(b.Spec, layer) {
+		return 1
+	}
+	return 0
 }
 
 // llamaHeads projects to q [B, a, S, D], k and v [B, kv, S, D], with norms over each head's q and k if the spec asks.

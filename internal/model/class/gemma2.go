@@ -57,10 +57,13 @@ func alternate(layers int) []string {
 	return types
 }
 
+// sandwichNorms are Gemma's names of the norms before and after each sublayer.
+var sandwichNorms = [4]string{"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"}
+
 // gemma2 has norms before and after each sublayer. Source: transformers/models/gemma2/modeling_gemma2.py.
 func (b Forward) gemma2() {
 	d := llamaClass()
 	d.embed, d.norm = Forward.scaleEmbedding, Forward.gemmaNorm
-	d.norms = [4]string{"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"}
+	d.norms = sandwichNorms
 	b.decoder(d)
 }

@@ -15,9 +15,7 @@ var mixtral = classifying(Class{
 		L: 32, H: 4096, Heads: 32, KVHeads: 8, FFN: 14336, Vocab: 32000, MaxS: 131072, Norm: "rmsnorm", NormOrder: "pre",
 		Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, MoE: &spec.MoE{Experts: 8, TopK: 2, SparseStep: 1, NormTopK: true},
 	},
-	Keys: Concat(sizeKeys, groupKeys, tiedKey, slidingKeys, []hfKey{
-		{"num_experts", "moe.experts"}, {"num_local_experts", "moe.experts"}, {"num_experts_per_tok", "moe.top_k"},
-	}),
+	Keys:    Concat(sizeKeys, groupKeys, tiedKey, slidingKeys, mixtralKeys),
 	Only:    Concat(moeOnly, []hfOnly{{"router_jitter_noise", "0"}}),
 	varies:  []string{"moe.ffn"},
 	Forward: Forward.mixtral,
@@ -26,6 +24,9 @@ var mixtral = classifying(Class{
 	Derive:  mixtralConfig,
 	parts:   attentionParts.with(parts{"mlp": module("mlp")}),
 }, forSequences, forTokens)
+
+// mixtralKeys are the keys of experts in every layer.
+var mixtralKeys = []hfKey{{"num_experts", "moe.experts"}, {"num_local_experts", "moe.experts"}, {"num_experts_per_tok", "moe.top_k"}}
 
 // mixtral is MixtralForCausalLM; Qwen3-MoE differs by Spec: norms on q and k, dense layers, an optional renormalisation.
 // Source: transformers/models/mixtral/modeling_mixtral.py and qwen3_moe, transformers/integrations/moe.py.
@@ -53,7 +54,7 @@ func (b Forward) moe(p string, norm graph.OpID, x graph.TensorID) graph.TensorID
 	first := b.Next()
 	tokens := b.Reshape(x, shape.Count()/shape.At(-1), shape.At(-1))
 	logits, weights, index := b.router(p+"gate.", tokens)
-	y := b.experts(p+"experts.", norm, tokens, index, weights)
+	y := b.experts(p+"experts.", norm, tokens, index, weights, expertKind{})
 	out := b.Reshape(y, shape.D[:shape.N]...)
 	b.Keep(x, logits, weights, index)
 	b.Span("mlp", first)
@@ -118,23 +119,63 @@ func (b Forward) maskInPlace(x, mask graph.TensorID) graph.TensorID {
 	return b.Output(v)
 }
 
-// groupedLinear is _grouped_mm(x, wᵀ, offsets) with the input cast to the weight's dtype: autocast does not know the op.
-func (b Forward) groupedLinear(x, w, offsets graph.TensorID) graph.TensorID {
+// groupedLinear is _grouped_mm(x, w, offsets), w transposed unless it stands so, with the input cast to the weight's dtype:
+// autocast does not know the op.
+func (b Forward) groupedLinear(x, w, offsets graph.TensorID, kind expertKind, bias graph.TensorID) graph.TensorID {
 	dt := b.Tensor(w).DType
 	x = b.To(x, dt)
-	wt := b.Transpose(w, 1, 2)
-	b.Emit(graph.OpGroupedMM, graph.Attr{}, x, wt, offsets)
-	return b.Fresh(dt, graph.Shape(b.Tensor(x).Shape.D[0], b.Tensor(w).Shape.D[1]), graph.Dims{})
+	if !kind.biased {
+		w = b.Transpose(w, 1, 2)
+	}
+	b.Emit(graph.OpGroupedMM, graph.Attr{}, x, w, offsets)
+	out := b.Fresh(dt, graph.Shape(b.Tensor(x).Shape.D[0], b.Tensor(w).Shape.D[2]), graph.Dims{})
+	if bias >= 0 {
+		return b.AddInPlace(out, bias)
+	}
+	return out
+}
+
+// expertWeight is the weight of all experts, from in to out, and the bias or None.
+func (b Forward) expertWeight(name string, e, in, out int64, kind expertKind) (w, bias graph.TensorID) {
+	if kind.biased {
+		return b.Weight(name, e, in, out), b.Weight(name+"_bias", e, out)
+	}
+	return b.Weight(name, e, out, in), graph.None
+}
+
+// biases are the rows of bias for each pair of token and expert.
+func (b Forward) biases(bias, experts graph.TensorID) graph.TensorID {
+	if bias < 0 {
+		return bias
+	}
+	return b.index(bias, experts)
+}
+
+// gateExperts is act(gate) * up of the halves of both, unless the class has its own way.
+func (b Forward) gateExperts(both graph.TensorID, kind expertKind) graph.TensorID {
+	if kind.gate != nil {
+		return kind.gate(b, both)
+	}
+	f := b.Tensor(both).Shape.At(-1) / 2
+	half := b.Split(both, -1, f, f)
+	return b.Mul(b.Activation(b.Spec.Activation, half[0]), half[1])
+}
+
+// expertKind is what differs between classes' experts.
+type expertKind struct {
+	biased bool // each expert adds biases, and its weights stand as [E, in, out]
+	gate   func(b Forward, both graph.TensorID) graph.TensorID
 }
 
 // experts is grouped_mm_experts_forward: tokens sorted by expert, two grouped products, the routing weights, the order
 // restored and the TopK results of each token summed.
-func (b Forward) experts(p string, norm graph.OpID, x, topIndex, topWeights graph.TensorID) graph.TensorID {
+func (b Forward) experts(p string, norm graph.OpID, x, topIndex, topWeights graph.TensorID, kind expertKind) graph.TensorID {
 	s := b.Spec
 	e, f, k := int64(s.MoE.Experts), int64(s.MoE.FFN), int64(s.MoE.TopK)
 	n, h := b.Tensor(x).Shape.D[0], b.Tensor(x).Shape.D[1]
 	pairs := graph.Shape(n * k)
-	up, down := b.Weight(p+"gate_up_proj", e, 2*f, h), b.Weight(p+"down_proj", e, h, f)
+	up, upBias := b.expertWeight(p+"gate_up_proj", e, h, 2*f, kind)
+	down, downBias := b.expertWeight(p+"down_proj", e, f, h, kind)
 
 	weights := b.Reshape(topWeights, n*k)
 	ids := b.Reshape(topIndex, n*k)
@@ -150,16 +191,17 @@ func (b Forward) experts(p string, norm graph.OpID, x, topIndex, topWeights grap
 	offsets := b.Plain("aten.cumsum", dtype.I32, graph.Shape(e), counts)
 	sentinel := b.Unsqueeze(b.Plain("aten.ge", dtype.Bool, pairs, sorted), 1)
 	b.Keep(sorted, counts)
+	added := b.biases(upBias, sorted)
 	xs = b.maskInPlace(xs, sentinel)
-	gu := b.groupedLinear(xs, up, offsets)
+	gu := b.groupedLinear(xs, up, offsets, kind, added)
 	if norm != graph.None {
 		b.Span("norm2", norm)
 	}
 	act := b.Next()
-	half := b.Split(gu, -1, f, f)
-	y := b.Mul(b.Activation(s.Activation, half[0]), half[1])
-	b.Keep(gu)
-	o := b.groupedLinear(y, down, offsets)
+	y := b.gateExperts(gu, kind)
+	b.Keep(gu, added)
+	added = b.biases(downBias, sorted)
+	o := b.groupedLinear(y, down, offsets, kind, added)
 	b.Keep(y)
 	b.Span("act", act)
 	out := b.maskInPlace(b.Mul(o, b.Unsqueeze(ws, 1)), sentinel)
@@ -168,7 +210,7 @@ func (b Forward) experts(p string, norm graph.OpID, x, topIndex, topWeights grap
 	out = b.index(out, inverse)
 	sum := b.sumOver(b.Reshape(out, n, k, h), 1)
 	res := b.To(sum, b.Tensor(x).DType)
-	b.Keep(xs, ws, offsets, sentinel, o, perm, sorted, ids32, counts, inverse, out, sum, weights, x)
+	b.Keep(xs, ws, offsets, sentinel, o, perm, sorted, ids32, counts, inverse, out, sum, weights, x, added)
 	return res
 }
 

@@ -23,11 +23,13 @@ var olmo2 = classifying(Class{
 
 // olmo2 is Olmo2ForCausalLM: norms on what a sublayer gives, inside the residual, and on the whole width of q and k.
 // Source: transformers/models/olmo2/modeling_olmo2.py.
-func (b Forward) olmo2() {
+func (b Forward) olmo2() { b.decoder(olmoClass()) }
+
+func olmoClass() decoder {
 	d := llamaClass()
 	d.norm, d.heads, d.rotate, d.floatTable = Forward.olmoNorm, Forward.olmoHeads, Forward.olmoRotate, true
 	d.norms = [4]string{"", "post_attention_layernorm", "", "post_feedforward_layernorm"}
-	b.decoder(d)
+	return d
 }
 
 // olmoNorm is Olmo2RMSNorm, whose product with the weight is in fp32:

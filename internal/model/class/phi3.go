@@ -44,21 +44,23 @@ func (b Forward) phi3Heads(_ *decoder, p string, x graph.TensorID) (q, k, v grap
 
 // phi3Rotate rotates the first rotary_dim of each head and puts the rest, maybe nothing, beside it: a copy.
 func (b Forward) phi3Rotate(q, k, cos, sin graph.TensorID) (graph.TensorID, graph.TensorID) {
-	n, d := b.Tensor(cos).Shape.At(-1), b.Tensor(q).Shape.At(-1)
-	part := func(x graph.TensorID) (rot, pass graph.TensorID) {
-		if n == d {
-			rot = b.Alias(x)
-		} else {
-			rot = b.Slice(x, -1, 0, n)
-		}
-		return rot, b.Slice(x, -1, n, d)
-	}
-	qr, qp := part(q)
-	kr, kp := part(k)
+	qr, qp := b.cutHeads(q, cos)
+	kr, kp := b.cutHeads(k, cos)
 	outQ := b.Cat(-1, b.Rotate(qr, cos, sin), qp)
 	outK := b.Cat(-1, b.Rotate(kr, cos, sin), kp)
 	b.Keep(q, k)
 	return outQ, outK
+}
+
+// cutHeads slices x into what a rotary table rotates and the rest.
+func (b Forward) cutHeads(x, table graph.TensorID) (rot, pass graph.TensorID) {
+	n, d := b.Tensor(table).Shape.At(-1), b.Tensor(x).Shape.At(-1)
+	if n == d {
+		rot = b.Alias(x)
+	} else {
+		rot = b.Slice(x, -1, 0, n)
+	}
+	return rot, b.Slice(x, -1, n, d)
 }
 
 // phi3MLP is down(up * act(gate)) with gate and up halves of one projection.

@@ -9,15 +9,7 @@ var qwen3MoE = classifying(Class{
 		L: 24, H: 2048, Heads: 32, KVHeads: 4, FFN: 6144, Vocab: 151936, MaxS: 32768, Norm: "rmsnorm", NormOrder: "pre", QKNorm: true,
 		Activation: "silu", Gated: true, Positions: "rotary", Rotary: 1, MoE: &spec.MoE{Experts: 128, TopK: 8, FFN: 768, SparseStep: 1},
 	},
-	Keys: Concat(sizeKeys, groupKeys, tiedKey, attnBias, slidingKeys, []hfKey{
-		{"num_local_experts", "moe.experts"},
-		{"num_experts", "moe.experts"},
-		{"num_experts_per_tok", "moe.top_k"},
-		{"moe_intermediate_size", "moe.ffn"},
-		{"decoder_sparse_step", "moe.sparse_step"},
-		{"mlp_only_layers", "moe.dense_layers"},
-		{"norm_topk_prob", "moe.norm_top_k"},
-	}),
+	Keys:      Concat(sizeKeys, groupKeys, tiedKey, attnBias, slidingKeys, sparseKeys),
 	Only:      moeOnly,
 	Forward:   Forward.mixtral,
 	Linears:   attnLinears,
@@ -27,6 +19,17 @@ var qwen3MoE = classifying(Class{
 	encode:    qwenToConfig,
 	parts:     attentionParts.with(parts{"mlp": module("mlp")}),
 }, forSequences, forTokens)
+
+// sparseKeys are the keys of experts beside dense layers.
+var sparseKeys = []hfKey{
+	{"num_local_experts", "moe.experts"},
+	{"num_experts", "moe.experts"},
+	{"num_experts_per_tok", "moe.top_k"},
+	{"moe_intermediate_size", "moe.ffn"},
+	{"decoder_sparse_step", "moe.sparse_step"},
+	{"mlp_only_layers", "moe.dense_layers"},
+	{"norm_topk_prob", "moe.norm_top_k"},
+}
 
 // qwen3MoEWindow: all layers slide.
 func qwen3MoEWindow(c *Config, s *spec.Spec) { qwenSlides(c, s) }

@@ -175,7 +175,7 @@ func (g *Graph) Outputs(op *Op) []TensorID { return g.Args[op.Out : op.Out+int32
 
 // LayerBlock is the number of the block that is a layer.
 func (g *Graph) LayerBlock(layer int) int {
-	b := 0
+	b := layer // at the least
 	for g.Blocks[b].Layer != layer {
 		b++
 	}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,7 +53,11 @@ func (g *Graph) source(t TensorID) ParamID {
 		case x.Param >= 0:
 			return x.Param
 		case g.Storages[x.Storage].Role == Parameter:
-			return ParamID(slices.IndexFunc(g.Params, func(p Param) bool { return g.Tensors[p.Tensor].Storage == x.Storage }))
+			p, ok := slices.BinarySearchFunc(g.Params, x.Storage, func(p Param, s StorageID) int { return cmp.Compare(g.Tensors[p.Tensor].Storage, s) })
+			if !ok {
+				return None
+			}
+			return ParamID(p)
 		case x.Producer < 0:
 			return None
 		}

@@ -90,6 +90,8 @@ const (
 	OpSilu
 	OpRelu
 	OpClamp
+	OpClampBetween
+	OpClampMax
 	OpMaskedFill
 	OpDropout
 	// reductions and norms
@@ -119,6 +121,7 @@ const (
 	OpEmbedding
 	OpIndex
 	OpTopK
+	OpMax
 	// without gradient
 	OpPlain
 	OpArgument

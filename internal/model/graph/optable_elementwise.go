@@ -42,6 +42,24 @@ var elementwiseRows = rows{
 	},
 	// clamp(x, min, max) with tensors for bounds, which take no gradient.
 	OpClamp: {Aten: "aten.clamp", Save: []Save{{I0, in0}, {I1, in0}, {I2, in0}}, Back: clampBack},
+	// clamp(x, min, max) and clamp(x, max) with numbers: where((x > min) & (x < max), grad, 0).
+	OpClampBetween: {
+		Aten: "aten.clamp", Save: []Save{{I0, in0}},
+		Back: []Call{
+			{Scalar, "aten.scalar_tensor", T0, [3]Slot{G0}},
+			{Compare, "aten.gt", T1, [3]Slot{I0}},
+			{Compare, "aten.lt", T2, [3]Slot{I0}},
+			{Elementwise, "aten.where", D0, [3]Slot{G0}},
+		},
+	},
+	OpClampMax: {
+		Aten: "aten.clamp", Save: []Save{{I0, in0}},
+		Back: []Call{
+			{Scalar, "aten.scalar_tensor", T0, [3]Slot{G0}},
+			{Compare, "aten.lt", T1, [3]Slot{I0}},
+			{Elementwise, "aten.where", D0, [3]Slot{G0}},
+		},
+	},
 	OpMaskedFill: {
 		Aten: "aten.masked_fill", Save: []Save{{I1, in0}},
 		Back: []Call{{Elementwise, "aten.masked_fill", D0, [3]Slot{G0}}},

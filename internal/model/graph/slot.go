@@ -57,6 +57,7 @@ type How uint8
 const (
 	Pass        How = iota // the incoming gradient itself: no kernel, no bytes
 	Release                // free the temporary that Out names
+	Scalar                 // a new tensor of one number, of the first argument's dtype
 	Compare                // a new bool tensor over the first argument and the second
 	Elementwise            // a new tensor over the arguments; layout by TensorIterator; dtype promoted
 	Full                   // a new contiguous tensor like the first argument, dtype of the second if given

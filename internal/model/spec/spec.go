@@ -53,6 +53,7 @@ type Spec struct {
 	SharedNorm       bool     `yaml:"shared_norm,omitempty" json:"shared_norm,omitempty"`
 	SlidingWindow    int      `yaml:"sliding_window" json:"sliding_window"`
 	LayerTypes       []string `yaml:"layer_types,omitempty" json:"layer_types,omitempty"`
+	RotaryLayers     []int    `yaml:"rotary_layers,omitempty" json:"rotary_layers,omitempty"`
 	LogitSoftcap     bool     `yaml:"logit_softcap" json:"logit_softcap"`
 	AttnSoftcap      bool     `yaml:"attention_softcap" json:"attention_softcap"`
 	UnscaledAttn     bool     `yaml:"unscaled_attention,omitempty" json:"unscaled_attention,omitempty"`
@@ -112,6 +113,8 @@ type MoE struct {
 	Experts int `yaml:"experts" json:"experts"`
 	TopK    int `yaml:"top_k" json:"top_k"`
 	FFN     int `yaml:"ffn,omitempty" json:"ffn,omitempty"` // default Spec.FFN
+	// SharedFFN is the width of an MLP that all tokens pass beside their experts (Qwen2-MoE).
+	SharedFFN int `yaml:"shared_ffn,omitempty" json:"shared_ffn,omitempty"`
 	// DenseEvery and DenseLayers: layers with a plain MLP (Qwen3-MoE's decoder_sparse_step and mlp_only_layers).
 	SparseStep  int   `yaml:"sparse_step,omitempty" json:"sparse_step,omitempty"`
 	DenseLayers []int `yaml:"dense_layers,omitempty" json:"dense_layers,omitempty"`

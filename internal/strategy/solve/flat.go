@@ -10,7 +10,8 @@ import (
 //
 // Method: the backward recurrence of search over the graph of newGraph, exact to the byte. A label is dropped if the least
 // that the blocks before it can save does not fit on top of it, or if a Lagrangian bound on their time (Dual) shows that
-// it cannot beat a known plan; that plan comes from the same recurrence with a few labels a node.
+// it cannot beat a known plan; that plan comes from the same recurrence with a few labels a node. Of equal neighbours, pairs
+// of options that another pair makes superfluous are left out.
 //
 // The number of labels is not polynomial in theory; 126 different blocks with 7 options keep about a thousand a block.
 // The optimum is over sums of modelled times on a fixed chain with these numbers: it says nothing about kernels that
@@ -30,11 +31,7 @@ func SolveFlat(ctx context.Context, p *Problem) (*Solution, error) {
 	if least.Peak > p.Budget {
 		return nil, &InfeasibleError{Budget: p.Budget, Needed: least.Peak}
 	}
-	best, err := deepen(ctx, p, g, least)
-	if err != nil {
-		return nil, err
-	}
-	return p.sortRuns(best), nil
+	return fastest(ctx, p, g, least)
 }
 
 // MinPeak returns the plan with the lowest peak, the fastest of those, whatever the problem's budget.
@@ -48,7 +45,16 @@ func MinPeak(ctx context.Context, p *Problem) (*Solution, error) {
 	}
 	q := *p
 	q.Budget = least.Peak
-	return SolveFlat(ctx, &q)
+	return fastest(ctx, &q, newGraph(&q), least)
+}
+
+// fastest is deepen's plan with its runs in order.
+func fastest(ctx context.Context, p *Problem, g *graph, least *Solution) (*Solution, error) {
+	best, err := deepen(ctx, p, g, least)
+	if err != nil {
+		return nil, err
+	}
+	return p.sortRuns(best), nil
 }
 
 // minPeak returns a plan with the lowest peak of all, without care for its time. A narrow run gives a peak that the full

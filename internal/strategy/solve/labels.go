@@ -34,10 +34,13 @@ type search struct {
 	at       [][]label // by node, in order of time
 	stats    Stats
 
-	heads []cursor
-	lines []line
-	steps []stair
-	kept  []label
+	pairs [][][]bool // superfluous ones by node; nil: not asked for
+
+	cursors []cursor
+	heads   []*cursor
+	lines   []line
+	steps   []stair
+	kept    []label
 }
 
 func newSearch(g *graph) *search {
@@ -95,6 +98,9 @@ func (s *search) run(ctx context.Context) error {
 		s.at = make([][]label, n+1)
 	}
 	s.at[n] = []label{{}}
+	if s.pairs == nil && s.width == 0 && !s.timeless && s.g.blocks >= manyBlocks {
+		s.pairs = s.g.superfluous()
+	}
 	s.stats = Stats{}
 	edges, limits := s.g.worthwhile(s.all, s.upper)
 	s.limits = limits
@@ -120,11 +126,15 @@ type cursor struct {
 	v    label
 	e    *edge
 	list []label
+	skip []bool // by option behind it: the pair is superfluous
 }
 
 // load makes the label that the cursor stands on and reports whether there is one that can be of use: not after one with
 // the edge's own rows, which beats all after it.
 func (h *cursor) load(timeless bool) bool {
+	for h.skip != nil && int(h.v.next) < len(h.list) && h.skip[h.list[h.v.next].edge] {
+		h.v.next++
+	}
 	if int(h.v.next) == len(h.list) {
 		return false
 	}
@@ -140,17 +150,25 @@ func (h *cursor) load(timeless bool) bool {
 // merge makes the labels of node i that no other beats, in order of time, from those behind its edges, which have that
 // order as well.
 func (s *search) merge(ctx context.Context, i int, edges []int32) error {
-	heads := s.heads[:0]
+	s.cursors = slices.Grow(s.cursors[:0], len(edges))
+	heads := s.heads[:0] // a heap of cursors: the first is before all others
 	total := 0
 	for _, k := range edges {
 		e := &s.g.nodes[i].edges[k]
 		h := cursor{v: label{edge: k}, e: e, list: s.at[e.to]}
+		if s.pairs != nil && s.width == 0 && s.pairs[i] != nil {
+			h.skip = s.pairs[i][k]
+		}
 		if h.load(s.timeless) {
-			heads = append(heads, h)
+			s.cursors = append(s.cursors, h)
+			heads = append(heads, &s.cursors[len(s.cursors)-1])
 			total += len(h.list)
 		}
 	}
 	s.heads = heads
+	for k := len(heads)/2 - 1; k >= 0; k-- {
+		sink(heads, k)
+	}
 	if s.width == 0 && !s.timeless && s.g.forward && total > maxCandidates {
 		return ErrEffort
 	}
@@ -162,13 +180,7 @@ func (s *search) merge(ctx context.Context, i int, edges []int32) error {
 		if count&0x3ff == 0x3ff && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		low := 0
-		for k := 1; k < len(heads); k++ {
-			if t := heads[k].v.t; t < heads[low].v.t || t == heads[low].v.t && before(&heads[k].v, &heads[low].v) {
-				low = k
-			}
-		}
-		h := &heads[low]
+		h := heads[0]
 		v := &h.v
 		if v.t > s.upper {
 			break
@@ -192,11 +204,30 @@ func (s *search) merge(ctx context.Context, i int, edges []int32) error {
 			}
 		}
 		if !more {
-			heads[low] = heads[len(heads)-1]
+			heads[0] = heads[len(heads)-1]
 			heads = heads[:len(heads)-1]
 		}
+		sink(heads, 0)
 	}
 	return nil
+}
+
+// sink moves a head of the heap down to where it is before those below it.
+func sink(heads []*cursor, k int) {
+	for {
+		low := 2*k + 1
+		if low >= len(heads) {
+			return
+		}
+		if next := low + 1; next < len(heads) && before(&heads[next].v, &heads[low].v) {
+			low = next
+		}
+		if !before(&heads[low].v, &heads[k].v) {
+			return
+		}
+		heads[k], heads[low] = heads[low], heads[k]
+		k = low
+	}
 }
 
 // before orders by time, then by memory.

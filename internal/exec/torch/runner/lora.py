@@ -1,5 +1,4 @@
 """Low-rank adapters on frozen linear layers, by peft's rule: in their own type, the sum in the layer's."""
-import torch
 from torch import nn
 from torch.nn import functional as F
 

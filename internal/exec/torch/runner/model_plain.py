@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from plain_attention import BERTAttention, GPT2Attention, LlamaAttention, causal_mask, rotary_table
-from plain_parts import RMSNorm, Conv1D, GatedMLP, GPT2MLP, activation
+from plain_parts import RMSNorm, GatedMLP, GPT2MLP, activation
 from refusal import Refusal
 
 

@@ -7,7 +7,7 @@ from refusal import Refusal
 
 def saved(model, device):
     """Runs a part so that each tensor it saves goes to the host; nothing is recomputed."""
-    host = Host(model, device)
+    host = host_of(model, device)
 
     def run(f, *tensors):
         with host.hooks():
@@ -17,7 +17,7 @@ def saved(model, device):
 
 def inputs(model, device, region):
     """A region whose own kept inputs go to the host; what is saved inside it does not exist until it is recomputed."""
-    host = Host(model, device)
+    host = host_of(model, device)
 
     def run(f, *tensors):
         with host.hooks():
@@ -26,41 +26,19 @@ def inputs(model, device, region):
 
 
 class Host:
+    """Hooks that move saved tensors to pinned memory of the host and back, on a stream of their own; parameters stay."""
+
     def __init__(self, model, device):
-        if device.type == "cpu":
-            raise Refusal("unsupported", "offload needs a device with a memory of its own, which cpu is not")
-        self.stay = {p.untyped_storage().data_ptr() if device.type == "cuda" else p.untyped_storage()._cdata for p in model.parameters()}
         self.device = device
-        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.stay = {p.untyped_storage().data_ptr() for p in model.parameters()}
+        self.stream = torch.cuda.Stream(device)
 
     def hooks(self):
-        if self.device.type == "meta":
-            return saved_tensors_hooks(self.note, self.make)
         return saved_tensors_hooks(self.send, self.fetch)
-
-    def stays(self, t):
-        s = t.untyped_storage()
-        return (s.data_ptr() if self.device.type == "cuda" else s._cdata) in self.stay
-
-    def note(self, t):
-        """On meta: only the layout is kept. A copy between devices packs a tensor with gaps first, on the device."""
-        if self.stays(t):
-            return t
-        from meter_meta import is_dense
-        if not is_dense(t):
-            with torch.no_grad():
-                t = t.contiguous()
-        return t.shape, t.stride(), t.dtype
-
-    def make(self, kept):
-        if isinstance(kept, torch.Tensor):
-            return kept
-        shape, stride, dtype = kept
-        return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
 
     def send(self, t):
         """A copy on a side stream, which waits for what made t and keeps t's block until it has read it."""
-        if self.stays(t) or t.device.type != "cuda":
+        if t.untyped_storage().data_ptr() in self.stay or t.device.type != "cuda":
             return t
         host = torch.empty_like(t, device="cpu", pin_memory=True)
         self.stream.wait_stream(torch.cuda.current_stream(self.device))
@@ -81,3 +59,34 @@ class Host:
             t.copy_(host, non_blocking=True)
         torch.cuda.current_stream(self.device).wait_stream(self.stream)
         return t
+
+
+class MetaHost:
+    """The same on meta, where only the layout is kept. A copy between devices packs a tensor with gaps first, on the device."""
+
+    def __init__(self, model):
+        self.stay = {p.untyped_storage()._cdata for p in model.parameters()}
+
+    def hooks(self):
+        return saved_tensors_hooks(self.note, self.make)
+
+    def note(self, t):
+        if t.untyped_storage()._cdata in self.stay:
+            return t
+        from meter_meta import is_dense
+        if not is_dense(t):
+            with torch.no_grad():
+                t = t.contiguous()
+        return t.shape, t.stride(), t.dtype
+
+    def make(self, kept):
+        if isinstance(kept, torch.Tensor):
+            return kept
+        shape, stride, dtype = kept
+        return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+
+
+def host_of(model, device):
+    if device.type == "cpu":
+        raise Refusal("unsupported", "offload needs a device with a memory of its own, which cpu is not")
+    return MetaHost(model) if device.type == "meta" else Host(model, device)

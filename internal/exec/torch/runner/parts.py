@@ -280,11 +280,12 @@ def find(layer, arch, parts, span):
         return Together([Whole(at(layer, path)) for path in paths if has(layer, path)])
     if kind == "row":
         return Row([at(layer, path) for path in paths])
-    if kind == "method" and hasattr(layer, paths[0]):
-        return Method(layer, paths[0])
+    if kind == "method":
+        owner, _, name = paths[0].rpartition(".")
+        return Method(at(layer, owner), name)
     if kind == "fan":
         return fan(layer, at(layer, paths[0]), part)
-    kinds = {"module": Whole, "method": Whole, "core": Core, "kernel": Kernel, "gated": GatedDown, "packed": PackedDown, "after first": AfterFirst}
+    kinds = {"module": Whole, "core": Core, "kernel": Kernel, "gated": GatedDown, "packed": PackedDown, "after first": AfterFirst}
     return kinds[kind](at(layer, paths[0]))
 
 

@@ -1,5 +1,4 @@
 """A plan's regions, wrapped around the parts of a model's layers."""
-import torch
 from torch.utils.checkpoint import CheckpointError
 
 import offload

@@ -14,7 +14,6 @@ import precision
 import stage
 from checkpointing import Checkpointing
 from meters import meter_for
-from refusal import Refusal
 from step import TrainingStep
 from witness import Witness
 

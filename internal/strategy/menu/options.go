@@ -1,4 +1,4 @@
-package strategy
+package menu
 
 import (
 	"slices"
@@ -111,15 +111,4 @@ func handedOn(g *graph.Graph, layer graph.Span, op *graph.Op) bool {
 		}
 	}
 	return true
-}
-
-// OffloadOptions move what a layer keeps to pinned host memory: every saved tensor, with nothing recomputed, or the
-// inputs of a layer that is recomputed. With window 0 copies run on the compute stream, as
-// torch.autograd.graph.save_on_cpu's do, and their time adds to the step's; with a window the saved tensors have that
-// many following layers to leave and to come back.
-func OffloadOptions(window int) []plan.Option {
-	return []plan.Option{
-		{Name: "offload", Regions: []plan.Region{{Span: "layer", Offload: "saved", Window: window}}},
-		{Name: "offload-inputs", Regions: []plan.Region{{Span: "layer", Offload: "inputs"}}},
-	}
 }

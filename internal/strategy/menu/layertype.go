@@ -1,4 +1,4 @@
-package strategy
+package menu
 
 import (
 	"encoding/binary"
@@ -67,7 +67,7 @@ func standIns(layers, first int) []int {
 // same tensors from before the layers (masks).
 func signature(g *graph.Graph, layer int) uint64 {
 	span, _ := g.Span(layer, "layer")
-	first, _ := layerBlocks(g)
+	first := g.LayerBlock(0)
 	begin := g.Blocks[first].First
 	h := fnv.New64a()
 	var buf [2 + 8*graph.MaxRank]byte

@@ -1,4 +1,4 @@
-package strategy
+package menu
 
 import (
 	"slices"
@@ -14,13 +14,13 @@ import (
 // first keeper alone is charged with it (solve.Problem.Shared).
 type shared struct {
 	bytes int64
-	holds [][]bool // by layer of the priced chain, by option
+	holds [][]bool // by layer of the chain, by option
 }
 
 // dropped is a storage that forward frees in a layer, or in the head, unless some layer keeps it.
 type dropped struct {
 	shared
-	in     int  // that layer of the priced chain, its number of layers for the head
+	in     int  // that layer of the chain, its number of layers for the head
 	made   bool // a layer made it
 	byKeep bool // some layer keeps it if all layers keep everything
 }
@@ -38,50 +38,53 @@ func (d *dropped) counts() bool {
 	return some
 }
 
-// freed is the bytes that forward frees in a layer of the priced chain if all layers take option k, because no layer then
+// freed is the bytes that forward frees in a layer of the chain if all layers take option k, because no layer then
 // keeps them; with another choice some layer may.
-func (pr *pricing) freed(layer, k int) int64 {
+func (m *Menu) freed(layer, k int) int64 {
 	var n int64
-	for i := range pr.late {
-		if d := &pr.late[i]; d.in == layer && d.counts() && d.released(k) < 0 {
+	for i := range m.late {
+		if d := &m.late[i]; d.in == layer && d.counts() && d.released(k) < 0 {
 			n += d.bytes
 		}
 	}
 	return n
 }
 
-// freedByHead is the bytes that the head frees in forward if every layer keeps everything, but that some option would keep.
-func (pr *pricing) freedByHead() int64 {
+// FreedByHead is the bytes that the head frees in forward if every layer keeps everything, but that some option would keep.
+func (m *Menu) FreedByHead() int64 {
 	var n int64
-	for i := range pr.late {
-		if d := &pr.late[i]; d.in == pr.chain.Graph.Layers && d.counts() && !d.byKeep {
+	for i := range m.late {
+		if d := &m.late[i]; d.in == m.Chain.Graph.Layers && d.counts() && !d.byKeep {
 			n += d.bytes
 		}
 	}
 	return n
 }
 
-// sharedBy finds the storages made before the layers, or by a layer for others (which chains do not have), that options
-// keep. Each is charged once:
-//
-//   - always: every option at every layer keeps it (cos, sin), so it is part of the base.
-//   - out: some options keep it; it is charged to the first layer that does.
-//   - late: forward frees it in a layer other than the first, or in the head, unless a layer keeps it.
-//   - several: those among them that a layer made.
+// sharing is the storages made before the layers, or by a layer for others (which chains do not have), that options keep.
+// Each is charged once.
 //
 // A storage that only one layer can keep is that layer's own input. One that the caller holds until backward is done is
 // charged to no layer. One that its first keeper keeps under every option (an encoder's output, in the first layer of the
 // decoder) is charged to that layer.
-func sharedBy(p *memory.Program, options []plan.Option) (out []shared, late []dropped, always int64, several map[graph.StorageID]bool, err error) {
+type sharing struct {
+	always  int64                    // every option at every layer keeps it (cos, sin), so it is part of the base
+	shared  []shared                 // some options keep it; it is charged to the first layer that does
+	late    []dropped                // forward frees it in a layer other than the first, or in the head, unless a layer keeps it
+	several map[graph.StorageID]bool // those among them that a layer made
+}
+
+// findShared finds them in a program.
+func findShared(p *memory.Program, options []plan.Option) (*sharing, error) {
 	g := p.Graph
-	first, _ := layerBlocks(g)
+	first := g.LayerBlock(0)
 	begin := g.Blocks[first].First
 	found := map[graph.StorageID]*shared{}
 	var order []graph.StorageID
 	for k := range options {
-		s, err := lowerAll(p, options[k])
+		s, err := Uniform(p, options[k])
 		if err != nil {
-			return nil, nil, 0, nil, err
+			return nil, err
 		}
 		before := s.Keeps(0, begin) // kept by the embedding itself, longer than by any layer
 		for l := range g.Layers {
@@ -103,17 +106,17 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, late []dr
 		}
 	}
 	slices.Sort(order)
-	several = map[graph.StorageID]bool{}
+	out := &sharing{several: map[graph.StorageID]bool{}}
 	for _, st := range order {
 		sh := found[st]
 		if in := droppedIn(g, st); in > 0 {
-			late = append(late, dropped{*sh, in, g.Storages[st].Born >= begin, sh.released(0) >= 0})
+			out.late = append(out.late, dropped{*sh, in, g.Storages[st].Born >= begin, sh.released(0) >= 0})
 		}
 		if g.Storages[st].Born >= begin {
 			if !sh.contested() {
 				continue
 			}
-			several[st] = true
+			out.several[st] = true
 		}
 		all, later := true, false
 		for l := range sh.holds {
@@ -124,16 +127,16 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, late []dr
 			continue
 		}
 		if all {
-			always += sh.bytes
+			out.always += sh.bytes
 			continue
 		}
-		if i := slices.IndexFunc(out, func(o shared) bool { return slices.EqualFunc(o.holds, sh.holds, slices.Equal[[]bool]) }); i >= 0 {
-			out[i].bytes += sh.bytes
+		if i := slices.IndexFunc(out.shared, func(o shared) bool { return slices.EqualFunc(o.holds, sh.holds, slices.Equal[[]bool]) }); i >= 0 {
+			out.shared[i].bytes += sh.bytes
 		} else {
-			out = append(out, *sh)
+			out.shared = append(out.shared, *sh)
 		}
 	}
-	return out, late, always, several, nil
+	return out, nil
 }
 
 // holdsOwnOutput is true if a layer that is kept holds what the next block reads of it: the result of a ReLU at the
@@ -141,7 +144,7 @@ func sharedBy(p *memory.Program, options []plan.Option) (out []shared, late []dr
 // prices of the one depend on the other.
 func holdsOwnOutput(p *memory.Program) (bool, error) {
 	g := p.Graph
-	s, err := memory.Lower(p, keepAll())
+	s, err := Uniform(p, plan.Keep)
 	if err != nil {
 		return false, err
 	}
@@ -188,19 +191,36 @@ func droppedIn(g *graph.Graph, st graph.StorageID) int {
 	return g.Layers
 }
 
-// released is the layer of the priced chain whose backward frees s if all its layers take option k, or −1.
+// released is the layer of the chain whose backward frees s if all its layers take option k, or −1.
 func (s *shared) released(k int) int {
 	return slices.IndexFunc(s.holds, func(h []bool) bool { return h[k] })
 }
 
-// holds says whether option k at a layer keeps unit u.
-func (pr *pricing) holds(u, layer, k int) bool { return pr.shared[u].holds[pr.same[layer]][k] }
+// without is s in a menu from which options are dropped.
+func (s *shared) without(drop []bool) shared {
+	out := shared{bytes: s.bytes}
+	for _, h := range s.holds {
+		out.holds = append(out.holds, undropped(h, drop))
+	}
+	return out
+}
 
-// sharedBytes is the bytes of all shared storages together.
-func (pr *pricing) sharedBytes() int64 {
+// held is the set of shared tensors that option k keeps at a layer.
+func (m *Menu) held(k, layer int) uint32 {
+	var set uint32
+	for u := range m.shared {
+		if m.shared[u].holds[m.Same[layer]][k] {
+			set |= 1 << u
+		}
+	}
+	return set
+}
+
+// SharedBytes is the bytes of all shared storages together.
+func (m *Menu) SharedBytes() int64 {
 	var n int64
-	for u := range pr.shared {
-		n += pr.shared[u].bytes
+	for u := range m.shared {
+		n += m.shared[u].bytes
 	}
 	return n
 }
