@@ -718,6 +718,19 @@ class FusedAdamW:
     def zero_grad(self, set_to_none=True):
         for p in self.P: p.grad = None
 
+def optimizer(name, P):
+    """The optimizer of a case, in the form that its row in internal/optimizer describes."""
+    if name == "none": return None
+    if name == "adamw_fused": return FusedAdamW(P)
+    if name.endswith("_8bit"):
+        import bitsandbytes
+        return dict(adamw_8bit=bitsandbytes.optim.AdamW8bit, lion_8bit=bitsandbytes.optim.Lion8bit)[name](P, lr=1e-4)
+    make, options = dict(
+        adamw=(torch.optim.AdamW, dict(foreach=True)), adamw_loop=(torch.optim.AdamW, dict(foreach=False)),
+        sgd=(torch.optim.SGD, dict(foreach=True)), sgd_momentum=(torch.optim.SGD, dict(foreach=True, momentum=0.9)),
+        rmsprop=(torch.optim.RMSprop, dict(foreach=True)))[name]
+    return make(P, lr=1e-4, **options)
+
 def run(case, dump_at=None, trace=None):
     while UNDO: UNDO.pop()()
     patch()
@@ -744,10 +757,7 @@ def run(case, dump_at=None, trace=None):
                parameters=sum(p.numel() for p in P), parameter_bytes=storage_bytes(P), buffer_bytes=storage_bytes(m.buffers()),
                checkpointed_layers=nck, layers=len(layers_of(m)))
     optname = case.get("optimizer", "adamw")
-    if optname == "none": opt = None
-    elif optname.startswith("adamw"):
-        opt = FusedAdamW(P) if optname == "adamw_fused" else torch.optim.AdamW(P, lr=1e-4, foreach=dict(adamw=True, adamw_loop=False)[optname])
-    elif optname == "sgd": opt = torch.optim.SGD(P, lr=1e-3, foreach=True)
+    opt = optimizer(optname, P)
     x = inputs(case, cfg)
     tr = Tracker()
     tr.dump_at, tr.trace = dump_at, trace

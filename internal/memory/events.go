@@ -49,7 +49,7 @@ func (s *Schedule) Buffers() *Buffers {
 		b.batches = max(b.batches, p.Micro+1)
 	}
 	b.perBatch = (b.storages+b.regions)*b.levels + b.grads + b.saves
-	b.states = b.params * int32(s.Optimizer.State+1)
+	b.states = b.params*int32(len(s.Optimizer.State)+1) + 1
 	b.temps = b.params*int32(len(s.Optimizer.AtOnce)+len(s.Optimizer.OneByOne)) + 1
 	return b
 }
@@ -99,6 +99,9 @@ func (b *Buffers) random(base ID, region, level int32) ID {
 
 // state is tensor k of the optimizer's state for parameter i, temporary its tensor k of an update.
 func (b *Buffers) state(k, i int) ID { return ID(b.batches*b.perBatch + int32(k)*b.params + int32(i)) }
+
+// shared is the state that all parameters use together.
+func (b *Buffers) shared() ID { return ID(b.batches*b.perBatch + b.states - 1) }
 
 func (b *Buffers) temporary(k, i int) ID {
 	return ID(b.batches*b.perBatch + b.states + int32(k)*b.params + int32(i))

@@ -62,7 +62,7 @@ func (m *machine) update() {
 // addState allocates the optimizer state that the first step makes, for the parameters that backward reaches.
 func (m *machine) addState() {
 	row := m.s.Optimizer
-	if m.hasState || row.State == 0 && row.Counter == 0 {
+	if m.hasState || len(row.State) == 0 && row.Counter == 0 {
 		return
 	}
 	m.hasState = true
@@ -70,25 +70,38 @@ func (m *machine) addState() {
 	for _, l := range m.p.tape.leaves {
 		reached[l.param] = true
 	}
+	shared := false
 	for i, yes := range reached {
 		if !yes {
 			continue
 		}
 		if row.Counter > 0 {
-			m.alloc(m.ids.state(row.State, i), row.Counter, "aten.zeros")
+			m.alloc(m.ids.state(len(row.State), i), row.Counter, "aten.zeros")
 		}
-		for k := range row.State {
-			m.alloc(m.ids.state(k, i), m.g.Params[i].Bytes, "aten.zeros_like")
+		p := &m.g.Params[i]
+		for k, aten := range row.State {
+			if n := row.StateBytes(k, p.Count, p.Bytes); n > 0 {
+				m.alloc(m.ids.state(k, i), n, aten)
+			}
+		}
+		if row.Shared.Bytes > 0 && p.Count >= row.Shared.From && !shared {
+			shared = true
+			m.alloc(m.ids.shared(), row.Shared.Bytes, "aten._to_copy")
 		}
 	}
 }
 
 // stateBytes is the size of a buffer OfState.
 func (m *machine) stateBytes(index int32) int64 {
-	if n := int32(len(m.g.Params)); index < n*int32(m.s.Optimizer.State) {
-		return m.g.Params[index%n].Bytes
+	row, n := m.s.Optimizer, int32(len(m.g.Params))
+	switch k := int(index / n); {
+	case k < len(row.State):
+		p := &m.g.Params[index%n]
+		return row.StateBytes(k, p.Count, p.Bytes)
+	case k == len(row.State):
+		return row.Counter
 	}
-	return m.s.Optimizer.Counter
+	return row.Shared.Bytes
 }
 
 // zeroGrad frees all gradients of parameters.

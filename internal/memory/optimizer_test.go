@@ -35,9 +35,9 @@ func TestOptimizerIsARow(t *testing.T) {
 		row              optimizer.Row
 		state, temporary int64
 	}{
-		{optimizer.Row{Name: "lion", Rule: "lion", State: 1, OneByOne: []string{"aten.sign"}, Passes: 9}, all, most},
-		{optimizer.Row{Name: "lion-list", Rule: "lion", State: 1, AtOnce: []string{"aten._foreach_sign"}, Passes: 9}, all, all},
-		{optimizer.Row{Name: "counted", Rule: "x", State: 3, Counter: 4, Passes: 1}, 3*all + 4*int64(len(g.Params)), 0},
+		{optimizer.Row{Name: "lion", Rule: "lion", State: []string{"aten.zeros_like"}, OneByOne: []string{"aten.sign"}, Passes: 9}, all, most},
+		{optimizer.Row{Name: "lion-list", Rule: "lion", State: []string{"aten.zeros_like"}, AtOnce: []string{"aten._foreach_sign"}, Passes: 9}, all, all},
+		{optimizer.Row{Name: "counted", Rule: "x", State: []string{"aten.zeros_like", "aten.zeros_like", "aten.zeros_like"}, Counter: 4, Passes: 1}, 3*all + 4*int64(len(g.Params)), 0},
 	} {
 		s, err := Lower(Compile(g), &plan.Plan{})
 		if err != nil {

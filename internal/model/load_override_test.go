@@ -55,7 +55,7 @@ func TestOverrideRefuses(t *testing.T) {
 		"precision":     {"gpt2", Overrides{Precision: "fp8"}, "--precision fp8 is not modelled: it is one of fp32, bf16, fp16, amp-bf16, amp-fp16"},
 		"attention":     {"gpt2", Overrides{Attention: "auto"}, "--attention auto names no kernel, and the kernel decides whether S×S scores exist: write one of eager, sdpa, math, flash2"},
 		"eager only":    {"t5-base", Overrides{Attention: "sdpa"}, "--attention: attention sdpa: the t5 class of Hugging Face has eager attention only"},
-		"optimizer":     {"gpt2", Overrides{Optimizer: "lion"}, `--optimizer "lion" is not one of adamw, adamw-loop, adamw-fused, sgd, none`},
+		"optimizer":     {"gpt2", Overrides{Optimizer: "lion"}, `--optimizer "lion" is not one of adamw, adamw-loop, adamw-fused, sgd, sgd-momentum, rmsprop, adamw-8bit, lion-8bit, none`},
 		"vast":          {"llama-3-8b", Overrides{Batch: &vast}, "--batch: the step would need more than 1 PB: a unit slip? The largest input is B: 1099511627776"},
 		"LoRA target":   {"gpt2", Overrides{LoRA: text("r=8,targets=q_proj")}, `--lora: train.lora.targets: "q_proj" is no linear layer of gpt2; known are c_attn, c_proj, c_fc, all-linear (did you mean "c_proj"?)`},
 		"LoRA rank":     {"gpt2", Overrides{LoRA: text("r=1000")}, "--lora: train.lora.r 1000: the rank is from 1 to H, 768"},

@@ -141,7 +141,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"dtype typo", with("bf16", "bfloat"), `6:8: dtype: "bfloat" is not one of fp32, bf16, fp16, amp-bf16, amp-fp16`},
 		{"dtype swapped", with("bf16", "bf61"), `6:8: dtype: "bf61" is not one of fp32, bf16, fp16, amp-bf16, amp-fp16 (did you mean "bf16"?)`},
 		{"fp8", with("bf16", "fp8"), `6:8: dtype: fp8 is not modelled: it is one of fp32, bf16, fp16, amp-bf16, amp-fp16`},
-		{"optimizer", minimal + "train: {optimizer: adam8bit}\n", `7:20: train.optimizer: "adam8bit" is not one of adamw, adamw-loop, adamw-fused, sgd, none`},
+		{"optimizer", minimal + "train: {optimizer: adam8bit}\n", `7:20: train.optimizer: "adam8bit" is not one of adamw, adamw-loop, adamw-fused, sgd, sgd-momentum, rmsprop, adamw-8bit, lion-8bit, none (did you mean "adamw-8bit"?)`},
 		{"attention auto", minimal + "attention: auto\n", `7:12: attention: auto names no kernel, and the kernel decides whether S×S scores exist: write one of eager, sdpa, math, flash2`},
 		{"attention flash", minimal + "attention: flash\n", `7:12: attention: flash is not one of eager, sdpa, math, flash2 (did you mean "sdpa", which takes PyTorch's flash kernel, or "flash2", the flash-attn package?)`},
 		{"arch", minimal + "arch: mamba\n", `7:7: arch "mamba" is not modelled: modelled are gpt2, llama, mistral, qwen2, qwen3, gpt-neox, opt, bert, roberta, xlm-roberta, camembert, distilbert, electra, vit, mixtral, qwen2-moe, qwen3-moe, gpt-oss, phi, phi3, gemma, gemma2, gemma3-text, smollm3, glm4, olmo2, olmo3, starcoder2, falcon, bloom, granite, cohere, t5, mt5, torch-encoder, custom`},
@@ -221,7 +221,7 @@ func TestLoadRefusesWholeFiles(t *testing.T) {
 
 func TestDiagnosticShowsThePlace(t *testing.T) {
 	_, err := Load("gpt2.yaml", []byte(minimal+"train:\n    optimizer: lion\n"))
-	want := "gpt2.yaml:8:16: train.optimizer: \"lion\" is not one of adamw, adamw-loop, adamw-fused, sgd, none\n" +
+	want := "gpt2.yaml:8:16: train.optimizer: \"lion\" is not one of adamw, adamw-loop, adamw-fused, sgd, sgd-momentum, rmsprop, adamw-8bit, lion-8bit, none\n" +
 		"    optimizer: lion\n" +
 		"               ^"
 	if err == nil || err.Error() != want {

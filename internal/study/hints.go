@@ -84,7 +84,7 @@ func changes(s *spec.Spec, full bool) []change {
 		if row.Leaner != "" {
 			cs = append(cs, trained(row.Leaner, false))
 		}
-		if row.State > 0 {
+		if len(row.State) > 0 {
 			cs = append(cs, trained(optimizer.SGD, true))
 		}
 	}

@@ -18,8 +18,8 @@ func (e *engine) optimize() {
 		var lists, last []*buffer // of all parameters, and of the parameter before
 		e.eachUpdated(func(i int, p tensor) {
 			if e.moment[i] == nil {
-				for range row.State {
-					e.moment[i] = append(e.moment[i], e.zeros("aten.zeros_like", p.DType, p.Count()))
+				for _, aten := range row.State {
+					e.moment[i] = append(e.moment[i], e.zeros(aten, p.DType, p.Count()))
 				}
 				if row.Counter > 0 {
 					e.moment[i] = append(e.moment[i], e.zeros("aten.zeros", dtype.F32, row.Counter/dtype.F32.Size()))

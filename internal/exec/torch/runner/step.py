@@ -69,5 +69,9 @@ def optimizer(name, trained, device):
         return torch.optim.AdamW(trained, lr=1e-5, foreach=False)
     if name == "sgd":
         return torch.optim.SGD(trained, lr=1e-4, foreach=True)
+    if name == "sgd-momentum":
+        return torch.optim.SGD(trained, lr=1e-4, momentum=0.9, foreach=True)
+    if name == "rmsprop":
+        return torch.optim.RMSprop(trained, lr=1e-5, foreach=True)
     from refusal import Refusal
     raise Refusal("unsupported", f"optimizer {name} is not run by the torch engine")
