@@ -20,7 +20,7 @@ var gemma2 = classifying(Class{
 	Targets:  qvTargets,
 	Derive:   gemma2Config,
 	encode:   gemma2ToConfig,
-	Defaults: gemma2Defaults,
+	Defaults: slideBut(2),
 	parts:    gatedParts.with(parts{"norm2": fan("pre_feedforward_layernorm", "mlp", "gate_proj", "up_proj")}),
 }, forSequences, forTokens)
 
@@ -28,7 +28,7 @@ func gemma2Config(c *Config, s *spec.Spec) {
 	s.LogitSoftcap = !c.Null("final_logit_softcapping")
 	s.AttnSoftcap = !c.Null("attn_logit_softcapping")
 	if !c.Given("layer_types") && s.L <= spec.MaxLayers {
-		s.LayerTypes = alternate(s.L)
+		s.LayerTypes = slidesBut(2, s.L)
 	}
 }
 
@@ -40,21 +40,6 @@ func gemma2ToConfig(s *spec.Spec, config map[string]any) {
 	if s.AttnSoftcap {
 		config["attn_logit_softcapping"] = real64(build.AttnSoftcap)
 	}
-}
-
-func gemma2Defaults(s *spec.Spec, given func(string) bool) {
-	if !given("layer_types") && s.SlidingWindow > 0 && s.L <= spec.MaxLayers {
-		s.LayerTypes = alternate(s.L)
-	}
-}
-
-// alternate is Gemma 2's order: sliding, full, sliding, full …
-func alternate(layers int) []string {
-	types := make([]string, max(layers, 0))
-	for i := range types {
-		types[i] = [...]string{"sliding_attention", "full_attention"}[i%2]
-	}
-	return types
 }
 
 // sandwichNorms are Gemma's names of the norms before and after each sublayer.

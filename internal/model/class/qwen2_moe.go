@@ -31,7 +31,7 @@ func qwen2MoEWindow(c *Config, s *spec.Spec) {
 		return
 	}
 	until := c.count("max_window_layers", 28)
-	s.LayerTypes = alternate(s.L)
+	s.LayerTypes = slidesBut(2, s.L)
 	for i := until; i < s.L; i++ {
 		s.LayerTypes[i] = "full_attention"
 	}
