@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -125,10 +127,30 @@ func (o *modelOptions) load(cmd *cobra.Command, known *spec.Spec) (*spec.Spec, e
 	if given("qlora") {
 		over.QLoRA = &o.qlora
 	}
+	var err error
+	if over.Adapters, err = adapterFile(cmp.Or(over.LoRA, over.QLoRA), o.model); err != nil {
+		return nil, err
+	}
 	if err := model.Override(spec, over); err != nil {
 		return nil, &usageError{err}
 	}
 	return spec, nil
+}
+
+// adapterFile reads the adapter_config.json, or the folder of one, that --lora names, seen from here or from the model's folder.
+// It is nil for settings in words.
+func adapterFile(text *string, model string) (*spec.LoRA, error) {
+	if text == nil || strings.Contains(*text, "=") && filepath.Ext(*text) != ".json" {
+		return nil, nil
+	}
+	for _, folder := range []string{"", model, filepath.Dir(model)} {
+		for _, file := range []string{filepath.Join(folder, *text), filepath.Join(folder, *text, "adapter_config.json")} {
+			if src, err := readInput(file); err == nil {
+				return spec.ReadAdapter(file, src)
+			}
+		}
+	}
+	return nil, nil
 }
 
 // study starts a study of the model that the arguments name.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ckptplan/internal/document"
 	"ckptplan/internal/model"
 	"ckptplan/internal/model/spec"
 	"ckptplan/internal/plan"
@@ -92,8 +93,11 @@ func specChoice(s *spec.Spec, file string) ([]study.Choice, error) {
 	c := study.Choice{Name: s.Checkpoint}
 	if isPlanFile(s.Checkpoint) {
 		f, err := readPlan(s.Checkpoint)
-		if err == nil {
+		switch {
+		case err == nil:
 			err = f.Match(s)
+		case is[document.Diagnostics](err): // whose text may be of any file on this machine: a spec can come from anyone
+			err = fmt.Errorf("%[1]s is no plan file: `ckptplan show %[1]s` says why", s.Checkpoint)
 		}
 		if err != nil {
 			return nil, wrongCheckpoint(file, err)

@@ -39,20 +39,26 @@ func (d Diagnostic) String() string {
 
 // printable keeps terminal control characters out of an excerpt, one column a rune.
 func printable(r rune) rune {
-	if r < ' ' || r == 0x7f {
+	if r < ' ' || r == 0x7f || reorders(r) {
 		return ' '
 	}
 	return r
 }
+
+// printed is how many diagnostics of a file are shown: who reads them corrects the first ones first.
+const printed = 10
 
 // Diagnostics is everything wrong with one input file, in the order of the file. Load and LoadHF return it as their
 // error.
 type Diagnostics []Diagnostic
 
 func (ds Diagnostics) Error() string {
-	lines := make([]string, len(ds))
-	for i, d := range ds {
-		lines[i] = d.String()
+	lines := make([]string, min(len(ds), printed))
+	for i := range lines {
+		lines[i] = ds[i].String()
+	}
+	if more := len(ds) - printed; more > 0 {
+		lines = append(lines, fmt.Sprintf("%s: and %d more", ds[0].File, more))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
-
-	"ckptplan/internal/nearest"
 )
 
 // Document is a YAML file under strict reading: specs are read through it, and so is every other file of ckptplan that
@@ -38,7 +36,7 @@ func ParseDocument(name string, src []byte, noun, want string) (*Document, error
 	if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 {
 		root = doc.Content[0]
 	}
-	if r.unbounded(root) {
+	if r.unbounded(root) || r.hidden(root) {
 		return nil, r.Diags
 	}
 	return &Document{Root: root, R: r}, nil
@@ -72,7 +70,7 @@ func (d *Document) Map(where string, n *yaml.Node, form string, names []string, 
 		case dup:
 			d.At(k, "%s is given twice (first in line %d)", k.Value, first)
 		case !slices.Contains(names, k.Value):
-			if near := nearest.Name(k.Value, names); near != "" {
+			if near := d.R.near(k.Value, names); near != "" {
 				d.At(k, "unknown key %q (did you mean %q?)", k.Value, near)
 			} else {
 				d.At(k, "unknown key %q: known are %s", k.Value, strings.Join(names, ", "))
@@ -103,6 +101,9 @@ func (d *Document) Count(where string, n *yaml.Node, low int) int {
 // Int64 reads a whole number from 0: bytes, nanoseconds.
 func (d *Document) Int64(where string, n *yaml.Node) int64 {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!int" {
+		if d.R.octal(where, n) {
+			return 0
+		}
 		if x, err := strconv.ParseInt(strings.ReplaceAll(n.Value, "_", ""), 0, 64); err == nil && x >= 0 {
 			return x
 		}

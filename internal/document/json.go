@@ -25,6 +25,12 @@ func (r *Source) Json(src []byte) *yaml.Node {
 		p.dec.UseNumber()
 		root, err = p.value(0)
 	}
+	if err == nil {
+		r.twice(root)
+		if r.hidden(root) {
+			return nil
+		}
+	}
 	if err != nil {
 		at := p.skip()
 		var se *json.SyntaxError
@@ -116,4 +122,20 @@ func (p *jsonParser) value(depth int) (*yaml.Node, error) {
 		return p.node(yaml.ScalarNode, "!!bool", fmt.Sprint(v), at), nil
 	}
 	return p.node(yaml.ScalarNode, "!!null", "", at), nil
+}
+
+// twice reports the keys that a JSON object has twice, which readers of JSON take differently.
+func (r *Source) twice(n *yaml.Node) {
+	first := map[string]int{}
+	for i, e := range n.Content {
+		r.twice(e)
+		if n.Kind != yaml.MappingNode || i%2 == 1 {
+			continue
+		}
+		if line, dup := first[e.Value]; dup {
+			r.At(e, "%s is given twice (first in line %d)", e.Value, line)
+			continue
+		}
+		first[e.Value] = e.Line
+	}
 }

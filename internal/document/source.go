@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	"ckptplan/internal/nearest"
 )
 
 // Source is the text of a document, and what is wrong with it.
@@ -41,6 +43,18 @@ func (r *Source) Line(n, col int, format string, args ...any) {
 func (r *Source) At(n *yaml.Node, format string, args ...any) {
 	r.Line(n.Line, n.Column, format, args...)
 }
+
+// near is the name that a word most likely means, or "". Beyond the reports that are printed nothing is looked for, so that
+// a file of thousands of wrong keys is answered at once.
+func (r *Source) near(word string, names []string) string {
+	if r.Full() {
+		return ""
+	}
+	return nearest.Name(word, names)
+}
+
+// Full is true once more is wrong than is printed.
+func (r *Source) Full() bool { return len(r.Diags) > printed }
 
 // Sorted are the diagnostics in the order of the text.
 func (r *Source) Sorted() Diagnostics {

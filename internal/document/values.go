@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -20,6 +21,9 @@ func (r *Source) Count(where string, low int, v *yaml.Node) int {
 	}
 	switch v.Tag {
 	case "!!int":
+		if r.octal(where, v) {
+			return 0
+		}
 		n, err := strconv.ParseInt(strings.ReplaceAll(v.Value, "_", ""), 0, 64)
 		switch {
 		case err != nil || n > math.MaxInt32*1024:
@@ -30,9 +34,12 @@ func (r *Source) Count(where string, low int, v *yaml.Node) int {
 		return int(n)
 	case "!!float":
 		x, err := strconv.ParseFloat(strings.ReplaceAll(v.Value, "_", ""), 64)
-		if err == nil && x == math.Trunc(x) && math.Abs(x) < 1<<31 {
+		switch {
+		case err == nil && strings.Trim(v.Value, "0123456789") == "":
+			r.At(v, "%s: %s is out of range", where, v.Value)
+		case err == nil && x == math.Trunc(x) && math.Abs(x) < 1<<31:
 			r.At(v, "%s: %s is a real number: write %.0f", where, v.Value, x)
-		} else {
+		default:
 			r.At(v, "%s: %s, but it is %s", where, v.Value, form)
 		}
 	case "!!bool":
@@ -47,6 +54,16 @@ func (r *Source) Count(where string, low int, v *yaml.Node) int {
 		}
 	}
 	return 0
+}
+
+// octal reports a whole number with a leading 0, which YAML 1.1 reads as octal and YAML 1.2 and people as decimal.
+func (r *Source) octal(where string, v *yaml.Node) bool {
+	digits := strings.TrimLeft(v.Value, "+-")
+	if len(digits) < 2 || digits[0] != '0' || strings.Trim(digits, "0123456789_") != "" {
+		return false
+	}
+	r.At(v, "%s: %s starts with 0, which some readers take for octal: write %s", where, v.Value, cmp.Or(strings.TrimLeft(digits, "0_"), "0"))
+	return true
 }
 
 // spelledCount reads the counts that people write as words: "4096", 4,096, 8k (8192: sizes of models are powers of
@@ -72,6 +89,9 @@ func (r *Source) Real(where string, span RealSpan, v *yaml.Node) float64 {
 	form := [...]string{"a number from 0 to below 1", "a number above 0, at most 1", "a number above 0"}[span]
 	if v.Kind != yaml.ScalarNode {
 		r.At(v, "%s is %s, not %s", where, form, KindOf(v))
+		return 0
+	}
+	if v.Tag == "!!int" && r.octal(where, v) {
 		return 0
 	}
 	x, err := strconv.ParseFloat(strings.ReplaceAll(v.Value, "_", ""), 64)

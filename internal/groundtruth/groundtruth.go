@@ -146,7 +146,7 @@ func exists(file string) bool {
 // KeepsLogits is true if the caller holds the model's output through backward.
 func (c *Case) KeepsLogits() bool { return c.KeepLogits == nil || *c.KeepLogits }
 
-// ConfigJSON is the case's config.json: what differs from the class's defaults.
+// ConfigJSON is the case's config.json: its sizes, and what else differs from the class's defaults.
 func (c *Case) ConfigJSON() ([]byte, error) {
 	cfg := map[string]any{}
 	if err := json.Unmarshal(c.Config, &cfg); err != nil {

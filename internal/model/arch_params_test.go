@@ -10,7 +10,7 @@ import (
 // The built graph of each class's default configuration has the parameters that were counted on the class itself.
 func TestBuiltParameters(t *testing.T) {
 	for name, want := range classParameters {
-		s, err := LoadHF("config.json", []byte(`{"model_type": "`+name+`"}`))
+		s, err := LoadHF("config.json", whole(`{"model_type": "`+name+`"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func TestBuiltParameters(t *testing.T) {
 // Every op of a built graph is in one block, and the spans of a layer are inside it.
 func TestBlocksAndSpans(t *testing.T) {
 	for name := range classParameters {
-		s, err := LoadHF("config.json", []byte(`{"model_type": "`+name+`"}`))
+		s, err := LoadHF("config.json", whole(`{"model_type": "`+name+`"}`))
 		if err != nil {
 			t.Fatal(err)
 		}

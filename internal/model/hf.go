@@ -29,11 +29,15 @@ func LoadHF(name string, src []byte, replaced ...string) (*spec.Spec, error) {
 		return nil, r.Diags
 	}
 	c := &hfConfig{Config: &class.Config{Reader: r, Root: root}, replaced: replaced}
+	if c.Get("model_type") == nil && trainerFile(r.Source, root) {
+		return nil, r.Diags
+	}
 	cl := c.class()
 	if cl == nil {
 		return nil, r.Diags
 	}
 	s := c.read(cl)
+	c.sizes(cl, s)
 	if len(r.Diags) == 0 {
 		for _, p := range problems(s) {
 			if p.Key == "dtype" && c.dtype != nil {
@@ -114,6 +118,24 @@ func (c *hfConfig) named() *class.Class {
 		return nil
 	}
 	return cl
+}
+
+// sizes refuses a config that leaves a size to the class: it would be priced as the class's default model. A name that
+// another class has for a size, or a misspelt one, is answered with the class's own.
+func (c *hfConfig) sizes(cl *class.Class, s *spec.Spec) {
+	for i := 0; i+1 < len(c.Root.Content); i += 2 {
+		k, v := c.Root.Content[i], c.Root.Content[i+1]
+		if own, key := cl.Meant(k.Value, c.Config); own != "" && !c.Given(key) && v.Tag != "!!null" {
+			c.At(k, "unknown key %q: %s calls it %s", k.Value, cl.ModelType(), own)
+			c.Bad[key] = true
+		}
+	}
+	if missing := cl.Missing(c.Config); len(missing) > 0 {
+		c.Line(1, 1, "missing %s: a config.json says how large its model is; the default sizes of %s are never assumed", strings.Join(missing, ", "), cl.ModelType())
+	}
+	if v := c.Get("layer_types"); v != nil && v.Kind == yaml.SequenceNode && len(v.Content) != s.L && c.Given("L") && !c.Bad["L"] && !c.Bad["layer_types"] {
+		c.At(v, "layer_types has %d entries for L %d layers", len(v.Content), s.L)
+	}
 }
 
 // wholeHeads refuses partial_rotary_factor where it breaks a class that rotates whole heads. Such a class ignores it in

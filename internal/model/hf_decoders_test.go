@@ -22,7 +22,7 @@ func TestLayersOfDecoders(t *testing.T) {
 		`{"model_type": "qwen2_moe", "num_hidden_layers": 5, "use_sliding_window": true, "sliding_window": 8, "max_window_layers": 3}`:                           "sfsff",
 		`{"model_type": "glm4", "num_hidden_layers": 1, "partial_rotary_factor": 0.5, "rope_parameters": {"rope_theta": 10000.0, "partial_rotary_factor": 0.5}}`: "f",
 	} {
-		s, err := LoadHF("config.json", []byte(config))
+		s, err := LoadHF("config.json", whole(config))
 		if err != nil {
 			t.Errorf("%s: %v", config, err)
 			continue
@@ -47,7 +47,7 @@ func TestLayersOfDecoders(t *testing.T) {
 		`{"model_type": "gpt_oss", "quantization_config": {"quant_method": "mxfp4"}}`:               "quantization_config",
 		`{"model_type": "qwen2_moe", "num_hidden_layers": 1, "layer_types": ["sliding_attention"]}`: "use_sliding_window",
 	} {
-		if _, err := LoadHF("config.json", []byte(config)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := LoadHF("config.json", whole(config)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", config, err, want)
 		}
 	}

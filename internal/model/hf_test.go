@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,7 +67,7 @@ func TestLoadHFGroundTruth(t *testing.T) {
 func TestLoadHFClassDefaults(t *testing.T) {
 	for mt, want := range classParameters {
 		t.Run(mt, func(t *testing.T) {
-			s, err := LoadHF("config.json", []byte(`{"model_type": "`+mt+`"}`))
+			s, err := LoadHF("config.json", whole(`{"model_type": "`+mt+`"}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,12 +186,11 @@ func TestLoadHFReads(t *testing.T) {
 		{"tanh gelu", `{"model_type":"gemma","hidden_act":"gelu_pytorch_tanh"}`, func(s *spec.Spec) bool { return s.Activation == "gelu_tanh" }},
 		{"attention implementation", `{"model_type":"llama","_attn_implementation":"flash_attention_2"}`, func(s *spec.Spec) bool { return s.Attention == "flash2" }},
 		{"harmless settings", `{"model_type":"gpt2","use_cache":false,"summary_type":"mean"}`, func(s *spec.Spec) bool { return s.L == 12 }},
-		{"a key twice: Python takes the last", `{"model_type":"gpt2","n_layer":3,"n_layer":4}`, func(s *spec.Spec) bool { return s.L == 4 }},
 		{"name from the hub", `{"model_type":"gpt2","_name_or_path":"org/x"}`, func(s *spec.Spec) bool { return s.Name == "org/x" }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := LoadHF("config.json", []byte(tt.doc))
+			s, err := LoadHF("config.json", whole(tt.doc))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,6 +199,92 @@ func TestLoadHFReads(t *testing.T) {
 			}
 			roundTrip(t, s)
 		})
+	}
+}
+
+// whole is a config.json that also says the sizes that doc leaves out, with the class's default for each, so that a case is
+// about what it names only.
+func whole(doc string) []byte {
+	var keys map[string]any
+	end := strings.LastIndexByte(doc, '}')
+	if json.Unmarshal([]byte(doc), &keys) != nil {
+		return []byte(doc)
+	}
+	kind, _ := keys["model_type"].(string)
+	if kind == "" && strings.Contains(doc, "GPT2LMHeadModel") {
+		kind = "gpt2"
+	}
+	c := class.Of(kind)
+	if c == nil {
+		return []byte(doc)
+	}
+	more := ""
+	for key, own := range c.Sizes() {
+		given := key == "decoder_L" && keys["num_layers"] != nil
+		for _, k := range c.Keys {
+			given = given || k.Spec == key && keys[k.Name] != nil
+		}
+		f := spec.FieldOf(key)
+		if given || !spec.HasSection(&c.Spec, f) || spec.PrintValue(f.Ptr(&c.Spec)) == "0" {
+			continue
+		}
+		more += fmt.Sprintf(",%q:%s", own, spec.PrintValue(f.Ptr(&c.Spec)))
+	}
+	return []byte(doc[:end] + more + doc[end:])
+}
+
+// A config.json that does not say how large its model is, or says it in other words, is no model.
+func TestLoadHFNeedsSizes(t *testing.T) {
+	tests := []struct{ name, doc, want string }{
+		{"nothing but the class", `{"model_type": "llama"}`, `1:1: missing num_hidden_layers, hidden_size, num_attention_heads, intermediate_size, vocab_size: a config.json says how large its model is; the default sizes of llama are never assumed`},
+		{"learned positions are parameters", `{"model_type": "bert"}`, `1:1: missing num_hidden_layers, hidden_size, num_attention_heads, intermediate_size, vocab_size, max_position_embeddings: a config.json says how large its model is; the default sizes of bert are never assumed`},
+		{"an encoder and a decoder", `{"model_type": "t5", "num_hidden_layers": 3, "d_model": 64, "num_heads": 2, "d_kv": 32, "d_ff": 64, "vocab_size": 99}`, `1:1: missing num_decoder_layers: a config.json says how large its model is; the default sizes of t5 are never assumed`},
+		{"experts", `{"model_type": "mixtral", "num_hidden_layers": 3, "hidden_size": 64, "num_attention_heads": 2, "num_key_value_heads": 2, "intermediate_size": 64, "vocab_size": 99}`, `1:1: missing num_local_experts, num_experts_per_tok: a config.json says how large its model is; the default sizes of mixtral are never assumed`},
+		{"another tool's names", `{"model_type":"llama","num_layers":80,"hidden_dim":8192,"n_heads":64,"intermediate_size":9,"vocab_size":9}`, `
+1:23: unknown key "num_layers": llama calls it num_hidden_layers
+1:39: unknown key "hidden_dim": llama calls it hidden_size
+1:57: unknown key "n_heads": llama calls it num_attention_heads`},
+		{"another tool's name of what follows from others", `{"model_type":"llama","num_hidden_layers":8,"hidden_size":64,"num_attention_heads":4,"num_kv_heads":2,"intermediate_size":9,"vocab_size":9}`, `1:86: unknown key "num_kv_heads": llama calls it num_key_value_heads`},
+		{"misspelt", `{"model_type":"llama","num_hidden_layers":8,"hidden_size":64,"num_attention_heads":4,"num_key_value_head":2,"intermediate_size":9,"vocab_size":9}`, `1:86: unknown key "num_key_value_head": llama calls it num_key_value_heads`},
+		{"a key twice", "{\"model_type\":\"gpt2\",\"n_embd\":64,\"n_head\":4,\"vocab_size\":9,\"n_positions\":9,\n\"n_layer\":3,\"n_layer\":4}", `2:13: n_layer is given twice (first in line 2)`},
+		{"layer types that the class does not read", `{"model_type":"llama","num_hidden_layers":8,"layer_types":["full_attention"],"hidden_size":64,"num_attention_heads":4,"intermediate_size":9,"vocab_size":9}`, `1:59: layer_types has 1 entries for L 8 layers`},
+		{"text that runs backwards", `{"model_type":"gpt2","_name_or_path":"a\u202eb"}`, `1:38: the character U+202E changes the direction of the text around it: remove it`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := LoadHF("config.json", []byte(tt.doc))
+			if diff := cmp.Diff(strings.TrimSpace(tt.want), places(t, err)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Files that people hold beside their model are named in one sentence, whatever else is in them.
+func TestTrainerFiles(t *testing.T) {
+	for doc, want := range map[string]string{
+		"base_model: meta-llama/Llama-3.1-8B\nload_in_4bit: true\nsequence_len: 4096\n": "1:1: this is an axolotl config, not a model: give the model that base_model names as MODEL, and settings as flags (--batch, --seq, --precision …)",
+		"### model\nmodel_name_or_path: x\nstage: sft\n":                                "2:1: this is a config of LLaMA-Factory or TRL, not a model: give the model that model_name_or_path names as MODEL, and settings as flags (--batch, --seq, --precision …)",
+		`{"bf16": true, "per_device_train_batch_size": 4}`:                              "1:16: this is Hugging Face's TrainingArguments, not a model: give the config.json of the model to train as MODEL, and settings as flags (--batch, --seq, --precision …)",
+		`{"zero_optimization": {"stage": 3}, "train_batch_size": "auto"}`:               "1:2: this is a DeepSpeed config, not a model: give the config.json of the model to train as MODEL, and settings as flags (--batch, --seq, --precision …)",
+		`{"peft_type": "LORA", "r": 8}`:                                                 "1:2: this is an adapter_config.json of peft, not a model: give the model that base_model_name_or_path names as MODEL, and this file with --lora",
+	} {
+		file := "x.yaml"
+		if doc[0] == '{' {
+			file = "x.json"
+		}
+		_, err := LoadAny(file, func(string) ([]byte, error) { return []byte(doc), nil })
+		if diff := cmp.Diff(want, strings.ReplaceAll(places(t, err), file+":", "")); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// What another tool adds beside the class's own names is not read, as transformers does not.
+func TestLoadHFOwnNamesWin(t *testing.T) {
+	s, err := LoadHF("config.json", []byte(`{"model_type":"llama","num_hidden_layers":8,"num_layers":80,"hidden_size":64,"d_model":1,"num_attention_heads":4,"intermediate_size":9,"vocab_size":9}`))
+	if err != nil || s.L != 8 || s.H != 64 {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 
@@ -247,7 +333,7 @@ func TestLoadHFRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := LoadHF("config.json", []byte(tt.doc))
+			_, err := LoadHF("config.json", whole(tt.doc))
 			if diff := cmp.Diff(strings.TrimSpace(tt.want), places(t, err)); diff != "" {
 				t.Error(diff)
 			}
@@ -257,12 +343,12 @@ func TestLoadHFRefuses(t *testing.T) {
 
 func TestLoadHFNamesWhatItFilledIn(t *testing.T) {
 	s, err := LoadHF("m/config.json", []byte(`{"model_type":"llama","num_hidden_layers":32,"hidden_size":4096,"num_attention_heads":32,"intermediate_size":11008,
-		"hidden_act":"silu","max_position_embeddings":4096}`))
+		"vocab_size":32000,"hidden_act":"silu","max_position_embeddings":4096}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		"architectures LlamaForCausalLM", "S 2048", "B 1", "kv_heads 32 (one a query head)", "head_dim 128 (H/heads)", "vocab 32000", "dtype bf16", "attention sdpa", "norm rmsnorm", "optimizer adamw", "logits kept during backward",
+		"architectures LlamaForCausalLM", "S 2048", "B 1", "kv_heads 32 (one a query head)", "head_dim 128 (H/heads)", "dtype bf16", "attention sdpa", "norm rmsnorm", "optimizer adamw", "logits kept during backward",
 	}
 	if diff := cmp.Diff(want, s.Defaults); diff != "" {
 		t.Error(diff)
@@ -281,10 +367,10 @@ func TestLoadHFReplaced(t *testing.T) {
 		`{"model_type":"llama","_attn_implementation":"flash_attention_2","dtype":"float32"}`:    "dtype",
 		`{"model_type":"bloom","attn_implementation":"sdpa","_attn_implementation":"flash_xyz"}`: "attention",
 	} {
-		if _, err := LoadHF("config.json", []byte(doc)); err == nil {
+		if _, err := LoadHF("config.json", whole(doc)); err == nil {
 			t.Errorf("%s is accepted", doc)
 		}
-		if _, err := LoadHF("config.json", []byte(doc), replaced); err != nil {
+		if _, err := LoadHF("config.json", whole(doc), replaced); err != nil {
 			t.Errorf("%s with its %s replaced: %v", doc, replaced, err)
 		}
 	}

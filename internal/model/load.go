@@ -26,6 +26,9 @@ func load(r *spec.Reader, root *yaml.Node) (*spec.Spec, error) {
 		r.At(root, "a spec is a map of keys such as L: 12, not %s", document.KindOf(root))
 		return nil, r.Diags
 	}
+	if trainerFile(r.Source, root) {
+		return nil, r.Diags
+	}
 	s := &spec.Spec{}
 	r.Mapping(s, "", root)
 	if v := r.Spec["weights"]; v != nil && !r.Given("dtype") {

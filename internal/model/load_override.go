@@ -15,20 +15,21 @@ import (
 
 // Overrides are settings of the command line that replace those of the spec. Zero values and nil leave the spec's.
 type Overrides struct {
-	Batch      *int    // --batch
-	Seq        *int    // --seq
-	Precision  string  // --precision
-	Weights    string  // --weights
-	Autocast   string  // --autocast
-	Attention  string  // --attention
-	Activation string  // --activation
-	Norm       string  // --norm
-	Optimizer  string  // --optimizer
-	KeepLogits *bool   // --keep-logits
-	GradAccum  *int    // --grad-accum
-	LossChunks *int    // --loss-chunks
-	LoRA       *string // --lora, in the form of ParseLoRA
-	QLoRA      *string // --qlora, likewise; its base is nf4 unless it says
+	Batch      *int       // --batch
+	Seq        *int       // --seq
+	Precision  string     // --precision
+	Weights    string     // --weights
+	Autocast   string     // --autocast
+	Attention  string     // --attention
+	Activation string     // --activation
+	Norm       string     // --norm
+	Optimizer  string     // --optimizer
+	KeepLogits *bool      // --keep-logits
+	GradAccum  *int       // --grad-accum
+	LossChunks *int       // --loss-chunks
+	LoRA       *string    // --lora, in the form of ParseLoRA, or a file
+	QLoRA      *string    // --qlora, likewise; its base is nf4 unless it says
+	Adapters   *spec.LoRA // what the file says that one of them names, in place of its text
 }
 
 // FlagOf is the flag that sets what a trainer, a config or a spec calls name, or "".
@@ -91,7 +92,7 @@ func Override(s *spec.Spec, o Overrides) error {
 		return errors.New("--lora and --qlora: give one of them")
 	}
 	if text := cmp.Or(o.LoRA, o.QLoRA); text != nil {
-		l, err := spec.ParseLoRA(*text)
+		l, err := o.adapters(*text)
 		switch {
 		case err != nil && o.QLoRA != nil:
 			return fmt.Errorf("--q%w", err)
@@ -122,6 +123,15 @@ func Override(s *spec.Spec, o Overrides) error {
 	})
 	*s = t
 	return nil
+}
+
+// adapters are what --lora or --qlora gives. A file's are copied: a spec fills in what they leave out.
+func (o Overrides) adapters(text string) (*spec.LoRA, error) {
+	if o.Adapters == nil {
+		return spec.ParseLoRA(text)
+	}
+	l := *o.Adapters
+	return &l, nil
 }
 
 // tells is true if an entry of Spec.Defaults is about the key.

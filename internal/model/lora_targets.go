@@ -8,7 +8,7 @@ import (
 	"ckptplan/internal/nearest"
 )
 
-// linearNames are the names that LoRA targets may have.
+// linearNames are the linear layers inside the blocks.
 func linearNames(s *spec.Spec) []string {
 	c := class.Of(s.Arch)
 	switch {
@@ -26,10 +26,28 @@ func TakesLoRA(s *spec.Spec, r int) bool {
 	return r <= s.H && len(names) > 0 && !slices.ContainsFunc(c.Targets, func(t string) bool { return !slices.Contains(names, t) })
 }
 
-// expandTargets replaces all-linear by the names of the arch's layers.
-func expandTargets(s *spec.Spec, targets []string) []string {
-	if len(targets) == 1 && nearest.Fold(targets[0]) == "all-linear" {
-		return slices.Clone(linearNames(s))
+// targetNames are the names that LoRA targets may have: the linear layers inside the blocks, and the head of a causal language
+// model that is computed in one piece.
+func targetNames(s *spec.Spec) []string {
+	names := linearNames(s)
+	if c := class.Of(s.Arch); Chunkable(s) && s.Train.LossChunks <= 1 && s.Train.LoRA.Base == "" {
+		return append(slices.Clone(names), c.HeadName())
 	}
-	return targets
+	return names
+}
+
+// expandTargets replaces all-linear by the names of the arch's layers, of which peft leaves the head out; other names may stand
+// beside it.
+func expandTargets(s *spec.Spec, targets []string) []string {
+	all := slices.IndexFunc(targets, func(t string) bool { return nearest.Fold(t) == "all-linear" })
+	if all < 0 {
+		return targets
+	}
+	names := slices.Clone(linearNames(s))
+	for i, t := range targets {
+		if i != all && !slices.Contains(names, t) {
+			names = append(names, t)
+		}
+	}
+	return names
 }

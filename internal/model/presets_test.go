@@ -57,13 +57,13 @@ func TestLoadAny(t *testing.T) {
 	files := map[string]string{
 		"mine.yaml":                           minimal,
 		"notes":                               minimal,
-		"config.json":                         `{"model_type": "gpt2", "n_layer": 3}`,
-		"ckpt/config.json":                    `{"model_type": "llama", "num_hidden_layers": 5}`,
+		"config.json":                         string(whole(`{"model_type": "gpt2", "n_layer": 3}`)),
+		"ckpt/config.json":                    string(whole(`{"model_type": "llama", "num_hidden_layers": 5}`)),
 		"spec.json":                           `{"L": 2, "S": 8, "H": 16, "B": 1, "heads": 2, "dtype": "fp32"}`,
 		"bad.yaml":                            "L: 0\n",
 		"gpt2":                                "L: 99\n",
-		"meta-llama/Llama-3.2-1B/config.json": `{"model_type": "llama", "num_hidden_layers": 7}`,
-		"hub/models--Qwen--Qwen2.5-0.5B/snapshots/060db6499f32/config.json": `{"model_type": "qwen2", "num_hidden_layers": 9}`,
+		"meta-llama/Llama-3.2-1B/config.json": string(whole(`{"model_type": "llama", "num_hidden_layers": 7}`)),
+		"hub/models--Qwen--Qwen2.5-0.5B/snapshots/060db6499f32/config.json": string(whole(`{"model_type": "qwen2", "num_hidden_layers": 9}`)),
 	}
 	read := func(name string) ([]byte, error) {
 		if text, ok := files[name]; ok {

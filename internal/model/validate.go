@@ -131,6 +131,7 @@ func trainProblems(s *spec.Spec) (ps []spec.Problem) {
 	if len(l.Targets) == 0 {
 		add("train.lora.targets", "train.lora.targets is empty: known for %s are %s, all-linear", s.Arch, strings.Join(known, ", "))
 	}
+	known = targetNames(s)
 	for i, t := range l.Targets {
 		switch {
 		case slices.Contains(l.Targets[:i], t):

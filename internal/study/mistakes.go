@@ -12,19 +12,13 @@ import (
 	"ckptplan/internal/unit"
 )
 
-// Limits beyond which a number was probably entered in place of another.
-const (
-	manyInputs = 3       // checkpoint inputs, as 1/n of the peak
-	tinyBudget = 1 << 20 // bytes: a budget without its unit
-)
+// manyInputs is the share of the peak, as 1/n, above which the inputs of checkpoints are worth a remark.
+const manyInputs = 3
 
 // mistakes are sentences about settings that often surprise users, where they apply.
 func (e *Estimation) mistakes() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	if n := e.BudgetBytes; n > 0 && n < tinyBudget {
-		say("a budget of %s holds no model: a number without a unit is in bytes; write it like 24GB or 24GiB", n.Decimal())
-	}
 	if total := e.study.Sheet.TotalBytes; e.BudgetBytes > total { // else no sheet but this one is read
 		top := largestCard()
 		switch {

@@ -20,8 +20,9 @@ var sizes = map[string]Bytes{
 
 // ParseBytes reads a memory size: 24GB is 24·10⁹ bytes, 24GiB is 24·2³⁰, a bare number is bytes. Case does not matter
 // except that a small b behind a capital letter (24Gb) means bits and is refused. 24G and 24Gi are refused, since
-// tools disagree about them. A fraction is allowed if it comes out in whole bytes (1.5GiB). The size is at least one
-// byte. Number and unit are one word.
+// tools disagree about them, and so is a bare number too small for a device (24, 24576). A fraction of a unit is cut to whole
+// bytes: PyTorch prints the memory of a card with two decimals (23.65 GiB). The size is at least one byte. Number and unit
+// are one word.
 func ParseBytes(s string) (Bytes, error) {
 	b, err := parseBytes(s)
 	if err != nil {
@@ -52,8 +53,16 @@ func parseBytes(s string) (Bytes, error) {
 	if err != nil {
 		return 0, err
 	}
-	return multiply(number, size)
+	b, err := multiply(number, size)
+	if err == nil && unit == "" && b < smallestBare {
+		return 0, fmt.Errorf("a number without a unit is bytes: did you mean %s%s?", number, map[bool]string{true: "GB", false: "MiB"}[b < 1000])
+	}
+	return b, err
 }
+
+// smallestBare is the least number of bytes that is taken without a unit: 24 is meant in GB, and 24576 in MiB, as
+// nvidia-smi has it.
+const smallestBare = MB
 
 // splitNumber cuts s after its leading digits and points.
 func splitNumber(s string) (number, unit string) {
@@ -106,22 +115,23 @@ func together(number, unit string) string {
 	return "write number and unit as one word, like 24GB or 24GiB"
 }
 
-// multiply is number·size in whole bytes. number holds digits and at most one point.
+// multiply is number·size, cut to whole bytes. number holds digits and at most one point.
 func multiply(number string, size Bytes) (Bytes, error) {
 	value, ok := new(big.Rat).SetString(number)
 	if !ok {
 		return 0, errors.New("malformed number; write it like 1.5GiB")
 	}
 	value.Mul(value, new(big.Rat).SetInt64(int64(size)))
+	whole := new(big.Int).Quo(value.Num(), value.Denom())
 	switch {
-	case !value.IsInt():
+	case size == 1 && !value.IsInt():
 		return 0, errors.New("not a whole number of bytes")
-	case value.Sign() == 0:
+	case whole.Sign() == 0:
 		return 0, errors.New("zero; a size is at least one byte")
-	case value.Num().Cmp(big.NewInt(math.MaxInt64)) > 0:
+	case whole.Cmp(big.NewInt(math.MaxInt64)) > 0:
 		return 0, fmt.Errorf("too large; the most is %d bytes", int64(math.MaxInt64))
 	}
-	return Bytes(value.Num().Int64()), nil
+	return Bytes(whole.Int64()), nil
 }
 
 // shorten keeps a long input from filling the screen.

@@ -16,7 +16,16 @@ func TestParseBytes(t *testing.T) {
 		{"24gb", 24_000_000_000},
 		{"24gib", 25_769_803_776},
 		{"24GIB", 25_769_803_776},
-		{"1", 1},
+		{"1000000", 1_000_000},
+		{"11.17GiB", 11_993_696_174}, // ⌊11.17·2³⁰⌋: what PyTorch prints of a card
+		{"14.73GiB", 15_816_217_067},
+		{"15.78GiB", 16_943_645_982},
+		{"23.65GiB", 25_393_994_137},
+		{"31.75GiB", 34_091_302_912},
+		{"39.59GiB", 42_509_438_812},
+		{"79.15GiB", 84_986_665_369},
+		{"24576MiB", 25_769_803_776}, // nvidia-smi
+		{"81559MiB", 85_520_809_984}, // nvidia-smi of an H100
 		{"80000000000", 80_000_000_000},
 		{"512B", 512},
 		{"1kB", 1000},
@@ -59,7 +68,9 @@ func TestParseBytesRefuses(t *testing.T) {
 		{"zero", "0", "zero"},
 		{"zero with unit", "0.0GB", "zero"},
 		{"part of a byte", "1.5B", "not a whole number of bytes"},
-		{"part of a byte of a unit", "0.3KiB", "not a whole number of bytes"},
+		{"part of a byte by a unit", "0.0001KiB", "zero"},
+		{"bare", "24", "did you mean 24GB?"},
+		{"bare as nvidia-smi counts", "24576", "did you mean 24576MiB?"},
 		{"overflow", "9223372036854775808", "too large"},
 		{"overflow by unit", "9000000PiB", "too large"},
 		{"NaN", "NaN", "not a number"},
@@ -93,7 +104,7 @@ func FuzzParseBytes(f *testing.F) {
 		if got <= 0 {
 			t.Errorf("ParseBytes(%q) = %d, not positive", s, got)
 		}
-		again, err := ParseBytes(strconv.FormatInt(int64(got), 10))
+		again, err := ParseBytes(strconv.FormatInt(int64(got), 10) + "B")
 		if err != nil || again != got {
 			t.Errorf("ParseBytes(%q) = %d does not round-trip: %d, %v", s, got, again, err)
 		}

@@ -135,7 +135,8 @@ func (b *Builder) LmHead(x, table graph.TensorID, name string, labels graph.Tens
 		b.Keep(x)
 		return
 	}
-	logits := b.scaleLogits(b.Linear(y, w, bias))
+	logits := b.Linear(y, w, bias)
+	logits = b.scaleLogits(b.adapter("", name, y, logits, b.Tensor(x).Shape.At(-1), int64(s.Vocab)))
 	b.KeepLogits(logits)
 	b.G.Loss = b.causalLMLoss(logits, labels)
 	b.Keep(x)

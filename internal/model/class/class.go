@@ -65,6 +65,8 @@ type Class struct {
 	Linears   []string
 	LinearsOf func(*spec.Spec) []string
 	Targets   []string
+	// head is the module name of its head where that is not lm_head.
+	head string
 	// First is the beginning of the names of the parameters that the class registers before all others, or empty.
 	First string
 	// Modules are the beginnings of the names of a layer's parameters in the order in which the class registers them, "" for
@@ -129,6 +131,9 @@ func (c *Class) Labels(of string) bool {
 func (c *Class) Causal() bool {
 	return len(c.Heads) > 0 && c.auto == "" && (c.autoOf == nil || c.causal)
 }
+
+// HeadName is the module name of a causal language model's head.
+func (c *Class) HeadName() string { return cmp.Or(c.head, "lm_head") }
 
 // Archs are the names of the modelled classes, as in Spec.Arch.
 func Archs() []string {

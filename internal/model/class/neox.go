@@ -21,7 +21,7 @@ var neox = Class{
 	}),
 	Forward: Forward.neox,
 	Linears: []string{"query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"},
-	Targets: []string{"query_key_value"},
+	Targets: []string{"query_key_value"}, head: "embed_out",
 	parts: parts{
 		"attn": module("attention"), "mlp": module("mlp"), "core": core("attention"), "norm1": fan("input_layernorm", "attention", "query_key_value"),
 		"norm2": fan("post_attention_layernorm", "mlp", "dense_h_to_4h"), "act": fan("mlp.act", "mlp", "dense_4h_to_h"),
@@ -31,7 +31,7 @@ var neox = Class{
 // neox is GPTNeoXForCausalLM. Source: transformers/models/gpt_neox/modeling_gpt_neox.py.
 func (b Forward) neox() {
 	b.rotaryBody(rotaryBody{
-		embed: "gpt_neox.embed_in", layers: "gpt_neox.layers", norm: "gpt_neox.final_layer_norm", head: "embed_out", layer: b.neoxLayer,
+		embed: "gpt_neox.embed_in", layers: "gpt_neox.layers", norm: "gpt_neox.final_layer_norm", head: b.Class.HeadName(), layer: b.neoxLayer,
 	})
 }
 

@@ -162,7 +162,7 @@ var Fields = []Field{
 	{Key: "train.loss_chunks", Ptr: func(s *Spec) any { return &s.Train.LossChunks }, Low: 1, About: "Parts in which head and loss are computed and recomputed (default 1).", flag: "loss-chunks", help: "`parts` in which head and loss of a causal language model are computed, and recomputed (default 1)"},
 	{Key: "train.grad_accum", Ptr: func(s *Spec) any { return &s.Train.GradAccum }, Low: 1, About: "Micro batches a step (default 1).", flag: "grad-accum", help: "micro `batches` a step"},
 	{Key: "train.finetune", Ptr: func(s *Spec) any { return &s.Train.Finetune }, Enum: []string{"full", "lora"}, About: "What is trained (default full; lora if lora is given).", flag: "lora"},
-	{Key: "train.lora.r", Ptr: func(s *Spec) any { return &s.Train.LoRA.Rank }, Low: 1, flag: "lora", help: "adapters: r=16,alpha=32,dropout=0,dtype=fp32,targets=q_proj+v_proj"},
+	{Key: "train.lora.r", Ptr: func(s *Spec) any { return &s.Train.LoRA.Rank }, Low: 1, flag: "lora", help: "adapters: r=16,alpha=32,dropout=0,dtype=fp32,targets=q_proj+v_proj, or an adapter_config.json of peft"},
 	{Key: "train.lora.alpha", Ptr: func(s *Spec) any { return &s.Train.LoRA.Alpha }, Span: document.Positive},
 	{Key: "train.lora.dropout", Ptr: func(s *Spec) any { return &s.Train.LoRA.Dropout }},
 	{Key: "train.lora.dtype", Ptr: func(s *Spec) any { return &s.Train.LoRA.DType }, Enum: floats},

@@ -87,6 +87,10 @@ func (r *Reader) unknown(in string, k, v *yaml.Node, names []string) {
 	if in != "" {
 		full = in + "." + k.Value
 	}
+	if r.Full() {
+		r.At(k, "unknown key %q", full)
+		return
+	}
 	alias := Aliases[strings.ReplaceAll(strings.ToLower(k.Value), "-", "_")]
 	if alias == "" || (in != "" && !slices.Contains(names, alias)) {
 		alias = nearest.Name(k.Value, names)
