@@ -27,6 +27,7 @@ type modelOptions struct {
 	model      string // preset, YAML file or config.json; empty: the default preset
 	batch      count
 	seq        count
+	decoderSeq count
 	gradAccum  count
 	lossChunks count
 	precision  string
@@ -43,7 +44,7 @@ type modelOptions struct {
 
 func (o *modelOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	for name, v := range map[string]pflag.Value{"batch": &o.batch, "seq": &o.seq, "grad-accum": &o.gradAccum, "loss-chunks": &o.lossChunks} {
+	for name, v := range map[string]pflag.Value{"batch": &o.batch, "seq": &o.seq, "decoder-seq": &o.decoderSeq, "grad-accum": &o.gradAccum, "loss-chunks": &o.lossChunks} {
 		help, _ := spec.Flag(name)
 		f.Var(v, name, help)
 	}
@@ -111,6 +112,9 @@ func (o *modelOptions) load(cmd *cobra.Command, known *spec.Spec) (*spec.Spec, e
 	}
 	if given("seq") {
 		over.Seq = (*int)(&o.seq)
+	}
+	if given("decoder-seq") {
+		over.DecoderSeq = (*int)(&o.decoderSeq)
 	}
 	if given("grad-accum") {
 		over.GradAccum = (*int)(&o.gradAccum)

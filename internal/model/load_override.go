@@ -17,6 +17,7 @@ import (
 type Overrides struct {
 	Batch      *int       // --batch
 	Seq        *int       // --seq
+	DecoderSeq *int       // --decoder-seq
 	Precision  string     // --precision
 	Weights    string     // --weights
 	Autocast   string     // --autocast
@@ -51,7 +52,7 @@ func Override(s *spec.Spec, o Overrides) error {
 		key string
 		v   *int
 		p   *int
-	}{{"B", o.Batch, &t.B}, {"S", o.Seq, &t.S}, {"train.grad_accum", o.GradAccum, &t.Train.GradAccum}, {"train.loss_chunks", o.LossChunks, &t.Train.LossChunks}} {
+	}{{"B", o.Batch, &t.B}, {"S", o.Seq, &t.S}, {"decoder_S", o.DecoderSeq, &t.DecoderS}, {"train.grad_accum", o.GradAccum, &t.Train.GradAccum}, {"train.loss_chunks", o.LossChunks, &t.Train.LossChunks}} {
 		if c.v == nil {
 			continue
 		}
@@ -108,7 +109,10 @@ func Override(s *spec.Spec, o Overrides) error {
 		t.Train.LoRA, t.Train.Finetune = l, "lora"
 		set = append(set, "train.lora")
 	}
-	if o.Seq != nil && t.DecoderL > 0 && t.DecoderS == s.S {
+	switch {
+	case o.DecoderSeq != nil && t.DecoderL == 0:
+		return fmt.Errorf("--decoder-seq: arch %s has no decoder beside its layers: --seq is the length of all", t.Arch)
+	case o.DecoderSeq == nil && o.Seq != nil && t.DecoderL > 0 && t.DecoderS == s.S:
 		t.DecoderS = t.S
 	}
 	if ps := problems(&t); len(ps) > 0 {

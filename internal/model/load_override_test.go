@@ -58,6 +58,7 @@ func TestOverrideRefuses(t *testing.T) {
 		"optimizer":     {"gpt2", Overrides{Optimizer: "lion"}, `--optimizer "lion" is not one of adamw, adamw-loop, adamw-fused, sgd, sgd-momentum, rmsprop, adamw-8bit, lion-8bit, none`},
 		"vast":          {"llama-3-8b", Overrides{Batch: &vast}, "--batch: the step would need more than 1 PB: a unit slip? The largest input is B: 1099511627776"},
 		"LoRA target":   {"gpt2", Overrides{LoRA: text("r=8,targets=q_proj")}, `--lora: train.lora.targets: "q_proj" is no linear layer of gpt2; known are c_attn, c_proj, c_fc, lm_head, all-linear (did you mean "c_proj"?)`},
+		"decoder":       {"gpt2", Overrides{DecoderSeq: new(int)}, "--decoder-seq 0: it is a whole number of at least 1"},
 		"LoRA rank":     {"gpt2", Overrides{LoRA: text("r=1000")}, "--lora: train.lora.r 1000: the rank is from 1 to H, 768"},
 		"LoRA spelling": {"gpt2", Overrides{LoRA: text("r:8")}, `--lora: "r:8" is not key=value; the form is r=16,alpha=32,dropout=0,dtype=fp32,targets=q_proj+v_proj`},
 	} {

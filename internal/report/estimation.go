@@ -100,8 +100,12 @@ func modelLine(m *study.Model) string {
 	if m.LoRA != "" {
 		lora = ", LoRA " + m.LoRA
 	}
-	return fmt.Sprintf("%s, %s parameters%s, %d layers, micro batch %d%s, sequence length %d, %s, %s attention, %s%s",
-		m.Name, unit.Grouped(m.Parameters), trained, m.Layers, m.Batch, accum, m.Seq, m.Precision, m.Attention, m.Optimizer, lora)
+	decoder := ""
+	if m.DecoderSeq > 0 {
+		decoder = fmt.Sprintf(" and %d in the decoder", m.DecoderSeq)
+	}
+	return fmt.Sprintf("%s, %s parameters%s, %d layers, micro batch %d%s, sequence length %d%s, %s, %s attention, %s%s",
+		m.Name, unit.Grouped(m.Parameters), trained, m.Layers, m.Batch, accum, m.Seq, decoder, m.Precision, m.Attention, m.Optimizer, lora)
 }
 
 // terms is the breakdown of the chosen estimate's peak and, with a budget, of the memory that the device must have.

@@ -43,6 +43,7 @@ type Model struct {
 	Layers              int    `json:"layers"`
 	Batch               int    `json:"batch"`
 	Seq                 int    `json:"seq"`
+	DecoderSeq          int    `json:"decoder_seq,omitempty"` // of an encoder-decoder model
 	GradAccum           int    `json:"grad_accum"`
 	Precision           string `json:"precision"`
 	Attention           string `json:"attention"`
@@ -313,7 +314,7 @@ func timeOf(tl *memory.Timeline, tokens int64) *Time {
 func (s *Study) describe(g *graph.Graph) Model {
 	t := s.Spec
 	m := Model{
-		Name: t.Name, Arch: t.Arch, Layers: g.Layers, Batch: t.B, Seq: t.S, GradAccum: max(1, t.Train.GradAccum),
+		Name: t.Name, Arch: t.Arch, Layers: g.Layers, Batch: t.B, Seq: t.S, DecoderSeq: t.DecoderS, GradAccum: max(1, t.Train.GradAccum),
 		Precision: t.PrecisionName(), Attention: t.Attention, Optimizer: t.Train.Optimizer,
 	}
 	if l := t.Train.LoRA; l != nil {

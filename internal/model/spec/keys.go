@@ -100,7 +100,7 @@ var Fields = []Field{
 	{Key: "ffn", Ptr: func(s *Spec) any { return &s.FFN }, Low: 1, About: "Width of the MLP."},
 	{Key: "vocab", Ptr: func(s *Spec) any { return &s.Vocab }, Low: 1, About: "Vocabulary size."},
 	{Key: "decoder_L", Ptr: func(s *Spec) any { return &s.DecoderL }, Low: 1, About: "Decoder layers of an encoder-decoder model (default L)."},
-	{Key: "decoder_S", Ptr: func(s *Spec) any { return &s.DecoderS }, Low: 1, About: "Decoder sequence length of an encoder-decoder model (default S)."},
+	{Key: "decoder_S", Ptr: func(s *Spec) any { return &s.DecoderS }, Low: 1, About: "Decoder sequence length of an encoder-decoder model (default S).", flag: "decoder-seq", help: "decoder sequence length of an encoder-decoder model in `tokens` (default: that of the encoder)"},
 	{Key: "dtype", Ptr: func(s *Spec) any { return &s.Precision }, Enum: precisions, About: "Precision of weights and activations; amp is fp32 weights under autocast.", flag: "precision", notes: notes{"amp-fp16": "amp: fp32 weights under autocast"}},
 	{Key: "weights", Ptr: func(s *Spec) any { return &s.Weights }, Enum: floats, About: "Type of the parameters (default: as dtype says).", flag: "weights", help: "type of the parameters: "},
 	{Key: "autocast", Ptr: func(s *Spec) any { return &s.Autocast }, Enum: []string{"bf16", "fp16", "off"}, About: "Type that autocast casts the inputs of matrix products to, or off (default: as dtype says).", flag: "autocast", help: "what autocast casts to: "},
