@@ -16,7 +16,7 @@ import (
 
 // LoadHF reads a Hugging Face config.json as it is: missing keys take the defaults of that model class, old names of
 // keys are known, keys that do not change the training step are ignored. The length, batch and precision of the run,
-// which a config.json does not hold, are min(max_position_embeddings, 2048), 1 and its dtype (bf16 if null); Defaults
+// which a config.json does not hold, are min(max_position_embeddings, 2048), 1 and its dtype (fp32 if null); Defaults
 // lists them. replaced are keys of the run (dtype, attention) that the caller sets itself: what the file says of them is
 // how its checkpoint was saved, and is not read. The error is a Diagnostics.
 func LoadHF(name string, src []byte, replaced ...string) (*spec.Spec, error) {
@@ -267,7 +267,10 @@ func (c *hfConfig) run(s *spec.Spec, cl *class.Class) {
 	case cl.Seq > 0:
 		s.S = cl.Seq
 	}
-	s.Precision = dtype.Default
+	s.Precision = dtype.FP32 // what from_pretrained loads where a config names no type, as those of before 2021 do not
+	if slices.Contains(c.replaced, "dtype") {
+		s.Precision = dtype.Default // until the caller's is set: one that every setting goes with
+	}
 	for _, name := range []string{"dtype", "torch_dtype"} {
 		v := c.Get(name)
 		if v == nil || slices.Contains(c.replaced, "dtype") {

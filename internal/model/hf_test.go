@@ -91,7 +91,7 @@ func TestLoadHFReads(t *testing.T) {
 	}{
 		{"old dtype key", `{"model_type":"llama","torch_dtype":"float16"}`, func(s *spec.Spec) bool { return s.Precision == dtype.PureFP }},
 		{"new dtype key", `{"model_type":"llama","dtype":"float32","torch_dtype":"float16"}`, func(s *spec.Spec) bool { return s.Precision == dtype.FP32 }},
-		{"no dtype", `{"model_type":"llama","torch_dtype":null}`, func(s *spec.Spec) bool { return s.Precision == dtype.PureBF }},
+		{"no dtype", `{"model_type":"llama","torch_dtype":null}`, func(s *spec.Spec) bool { return s.Precision == dtype.FP32 }},
 		{"length of the run", `{"model_type":"llama","max_position_embeddings":131072}`, func(s *spec.Spec) bool { return s.S == 2048 && s.B == 1 }},
 		{"short model", `{"model_type":"bert"}`, func(s *spec.Spec) bool { return s.S == 512 }},
 		{"RoBERTa's table has two rows more", `{"model_type":"roberta","max_position_embeddings":514}`, func(s *spec.Spec) bool { return s.S == 512 && s.MaxS == 514 }},
@@ -184,7 +184,7 @@ func TestLoadHFReads(t *testing.T) {
 		{"Mixtral's experts", `{"model_type":"mixtral","num_local_experts":4,"intermediate_size":512}`, func(s *spec.Spec) bool { return s.MoE.Experts == 4 && s.MoE.FFN == 512 && s.MoE.NormTopK }},
 		{"swish is silu", `{"model_type":"llama","hidden_act":"swish"}`, func(s *spec.Spec) bool { return s.Activation == "silu" }},
 		{"tanh gelu", `{"model_type":"gemma","hidden_act":"gelu_pytorch_tanh"}`, func(s *spec.Spec) bool { return s.Activation == "gelu_tanh" }},
-		{"attention implementation", `{"model_type":"llama","_attn_implementation":"flash_attention_2"}`, func(s *spec.Spec) bool { return s.Attention == "flash2" }},
+		{"attention implementation", `{"model_type":"llama","dtype":"bfloat16","_attn_implementation":"flash_attention_2"}`, func(s *spec.Spec) bool { return s.Attention == "flash2" }},
 		{"harmless settings", `{"model_type":"gpt2","use_cache":false,"summary_type":"mean"}`, func(s *spec.Spec) bool { return s.L == 12 }},
 		{"name from the hub", `{"model_type":"gpt2","_name_or_path":"org/x"}`, func(s *spec.Spec) bool { return s.Name == "org/x" }},
 	}
@@ -348,7 +348,7 @@ func TestLoadHFNamesWhatItFilledIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"architectures LlamaForCausalLM", "S 2048", "B 1", "kv_heads 32 (one a query head)", "head_dim 128 (H/heads)", "dtype bf16", "attention sdpa", "norm rmsnorm", "optimizer adamw", "logits kept during backward",
+		"architectures LlamaForCausalLM", "S 2048", "B 1", "kv_heads 32 (one a query head)", "head_dim 128 (H/heads)", "dtype fp32", "attention sdpa", "norm rmsnorm", "optimizer adamw", "logits kept during backward",
 	}
 	if diff := cmp.Diff(want, s.Defaults); diff != "" {
 		t.Error(diff)
