@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	osexec "os/exec"
+	"strings"
 	"testing"
 
 	"ckptplan/internal/memory"
@@ -71,7 +72,7 @@ var torchConfigs = []struct{ name, attention, config string }{
 	{"vit", "sdpa", encoderConfig("vit", `,"image_size":16,"patch_size":4,"num_labels":5`)},
 	{"gpt-neox", "eager", encoderConfig("gpt_neox", `,"vocab_size":60,"max_position_embeddings":64`)},
 	{"phi", "sdpa", decoderConfig("phi", `,"embd_pdrop":0.0,"resid_pdrop":0.0,"attention_dropout":0.0`)},
-	{"phi", "eager", decoderConfig("phi", `,"qk_layernorm":true,"num_key_value_heads":4`)},
+	{"phi", "eager", strings.Replace(decoderConfig("phi", `,"qk_layernorm":true`), `"num_key_value_heads":2`, `"num_key_value_heads":4`, 1)},
 	{"gpt-neox", "sdpa", encoderConfig("gpt_neox", `,"vocab_size":60,"max_position_embeddings":64,"hidden_act":"gelu_fast"`)},
 	{"phi3", "sdpa", decoderConfig("phi3", `,"pad_token_id":0`)},
 	{"gemma", "eager", decoderConfig("gemma", `,"head_dim":8`)},
